@@ -18,6 +18,7 @@ use capdl_spec::{
 use platform::{Badge, CPtr, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use telemetry::TELEMETRY;
 
 /// A capability to install.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,7 @@ struct Draft {
     frames: Option<ObjectId>,
     teardown_ack: Option<TeardownAck>,
     presence: Option<ObjectId>,
+    telemetry: Option<ObjectId>,
     caps: Vec<NamedCaps>,
     cap_runs: Vec<CapRun>,
     regions: Vec<Region>,
@@ -152,6 +154,7 @@ impl Model {
             frames: None,
             teardown_ack: None,
             presence: None,
+            telemetry: None,
             caps: Vec::new(),
             cap_runs: Vec::new(),
             regions: Vec::new(),
@@ -385,6 +388,14 @@ impl Model {
         let page = self.object(format!("{}.{name}", self.name(who)), ObjectKind::SmallFrame, 1);
         self.draft(who).keeps = Some(page);
         self.region(who, name, page, RegionKind::ReadWrite);
+    }
+
+    /// Adds `pages` pages as the region `telemetry`, which the build machine reads.
+    pub(crate) fn shows(&mut self, who: Who, pages: u64) {
+        let name = format!("{}.{TELEMETRY}", self.name(who));
+        let frames = self.object(name, ObjectKind::SmallFrame, pages);
+        self.draft(who).telemetry = Some(frames);
+        self.region(who, TELEMETRY, frames, RegionKind::ReadWrite);
     }
 
     /// Adds the component's liveness page as the region `name` of `watcher`.

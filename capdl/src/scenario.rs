@@ -32,6 +32,7 @@ mod schema;
 mod sentence;
 mod server;
 mod set;
+mod telemetry;
 mod tenant;
 mod validate;
 
@@ -59,6 +60,7 @@ pub use program::{Own, Workload};
 pub use schema::{schema, schema_of};
 pub use server::{RECORDS, Restart, Server};
 pub use set::{Setting, SettingError};
+pub use telemetry::Telemetry;
 pub use tenant::{Path, Tenant};
 pub(crate) use validate::function::QUEUE_PAIRS;
 
@@ -97,6 +99,8 @@ pub struct Scenario {
     pub server: Server,
     /// The console.
     pub console: Console,
+    /// Statistics for the build machine; without it no component shows any.
+    pub telemetry: Option<Telemetry>,
     /// Faults to inject: in the simulator, some of them in QEMU too.
     pub faults: Vec<Fault>,
     /// Moments, which kills, changes and loads wait for.

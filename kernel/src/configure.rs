@@ -112,6 +112,8 @@ const VIRT: &[(&str, u32)] = &[
 /// Memory of the AArch64 machine, the most that a scenario's may have. The kernel has it compiled in, and the loader stops on a
 /// machine that has less.
 pub const VIRT_MEMORY_BYTES: u32 = 1 << 30;
+/// Physical address of the first byte of virt's memory.
+pub const VIRT_MEMORY_START: u64 = 1 << 30;
 
 /// Additional options of a debug kernel: assertions, messages on the first serial port, reports of stray interrupts.
 const DEBUG: &[(&str, u32)] =

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Arch;
 use crate::build::{Kernel, pack_for_multiboot};
-use crate::configure::VIRT_MEMORY_BYTES;
+use crate::configure::{VIRT_MEMORY_BYTES, VIRT_MEMORY_START};
 use crate::files;
 use crate::lock::FolderLock;
 
@@ -28,9 +28,6 @@ use crate::lock::FolderLock;
 const CONFIGURATION: &str = "kernel/gen_config.json";
 /// Least bits of the root task's CNode: the demonstration has some seven thousand objects, and other scenarios many more.
 const LEAST_CNODE_BITS: u64 = 16;
-/// Start of the memory of QEMU's virt machine.
-const MEMORY_START: u64 = 1 << 30;
-
 /// The files of an installed kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -350,7 +347,8 @@ fn check_memory(place: &Place) -> Result<()> {
     let Ok(text) = fs::read_to_string(&place.platform) else { return Ok(()) };
     let Ok(Value::Object(platform)) = serde_json::from_str(&text) else { return Ok(()) };
     let memory = platform.get("memory").cloned().unwrap_or_default();
-    let expected = serde_json::json!([{"start": MEMORY_START, "end": MEMORY_START + u64::from(VIRT_MEMORY_BYTES)}]);
+    let expected =
+        serde_json::json!([{"start": VIRT_MEMORY_START, "end": VIRT_MEMORY_START + u64::from(VIRT_MEMORY_BYTES)}]);
     ensure!(
         memory == expected,
         "the kernel {} is for memory at {memory}, and the machine has {expected}: configure it with -DQEMU_MEMORY={}",

@@ -1,6 +1,6 @@
 //! The commands, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `counted`, `guides`, `hang`, `own_program` and `scale`; of `bench`, `bench_sim` and `profile`; of
+//! Parts of `test` are `bad_input`, `counted`, `guides`, `hang`, `own_program`, `scale` and `watched`; of `bench`, `bench_sim` and `profile`; of
 //! `check`, `directions` and `documents`. `docs` uses `documents` too.
 
 pub(crate) mod bad_input;
@@ -10,6 +10,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod conformance;
 pub(crate) mod counted;
+pub(crate) mod ctl;
 pub(crate) mod device;
 pub(crate) mod directions;
 pub(crate) mod docs;
@@ -19,6 +20,7 @@ pub(crate) mod fuzz;
 pub(crate) mod guides;
 pub(crate) mod hang;
 pub(crate) mod linux;
+pub(crate) mod nvme;
 pub(crate) mod own_program;
 #[cfg(test)]
 mod pictures;
@@ -28,3 +30,5 @@ pub(crate) mod sim;
 pub(crate) mod soak;
 pub(crate) mod sweep;
 pub(crate) mod test;
+pub(crate) mod top;
+pub(crate) mod watched;

@@ -2,7 +2,8 @@
 //! which cargo builds when one is asked for; a first run on QEMU compiles nothing of it.
 //!
 //! Each command is a module of `commands`. They share `simulate` and `seeds` (runs in the simulator), `model` (the simulator's controllers
-//! in QEMU), `combinations`, `lines`, `part` and `parallel` (many runs), and all that the crate `xtask` has: runs on QEMU, judges, records
+//! in QEMU), `nvme_cli` and `fields` (controllers for nvme-cli, and their structures), `live` (a running system), `combinations`, `lines`,
+//! `part` and `parallel` (many runs), and all that the crate `xtask` has: runs on QEMU, judges, records
 //! and reports. The program has `xtask`'s commands, too, with the simulator.
 
 #![forbid(unsafe_code)]
@@ -11,8 +12,11 @@
 mod combinations;
 mod commands;
 mod contents;
+mod fields;
 mod lines;
+mod live;
 mod model;
+mod nvme_cli;
 mod parallel;
 mod part;
 mod schema;
@@ -21,7 +25,10 @@ mod simulate;
 
 use anyhow::Result;
 use clap::Subcommand;
-use commands::{bench, check, completions, conformance, device, docs, experiment, fuzz, linux, sim, soak, sweep, test};
+use commands::{
+    bench, check, completions, conformance, ctl, device, docs, experiment, fuzz, linux, nvme, sim, soak, sweep, test,
+    top,
+};
 use std::process::ExitCode;
 use xtask::commands::Command as First;
 use xtask::project::Project;
@@ -38,10 +45,16 @@ enum Command {
     Soak(soak::Soak),
     /// Serve a controller of a scenario to a QEMU with vfio-user
     Device(device::Device),
+    /// Run nvme-cli on a controller of a scenario
+    Nvme(nvme::Nvme),
     /// Let Linux judge the controller model
     Linux(linux::Linux),
     /// Search for inputs that violate a law
     Fuzz(fuzz::Fuzz),
+    /// Watch the tenants of a running system on a terminal
+    Top(top::Top),
+    /// Ask a running system for its tenants or statistics
+    Ctl(ctl::Ctl),
     /// Run every test there is
     Test(test::Test),
     /// Check format, lints, direction of dependencies and documentation
@@ -77,8 +90,11 @@ fn run(project: &Project, chosen: &Command) -> Result<ExitCode> {
         Command::Sweep(sweep) => sweep::run(project, sweep),
         Command::Soak(soak) => soak::run(project, soak),
         Command::Device(device) => device::run(project, device),
+        Command::Nvme(nvme) => nvme::run(project, nvme),
         Command::Linux(linux) => linux::run(project, linux),
         Command::Fuzz(fuzz) => fuzz::run(project, fuzz),
+        Command::Top(top) => top::run(project, top),
+        Command::Ctl(ctl) => ctl::run(project, ctl),
         Command::Test(test) => test::run(project, test, program()),
         Command::Check(check) => check::run(project, check, &program()),
         Command::Conformance(conformance) => conformance::run(project, conformance),

@@ -16,11 +16,12 @@ use sim_fault::Fault;
 use std::io::{BufReader, Read};
 use std::iter;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use workload::LastProbe;
 use xtask::judges::causes::{self, Injected, Reason};
 use xtask::judges::times::{self, NotJudged};
-use xtask::judges::{image_check, installed, missing, probe, verdict};
+use xtask::judges::{image_check, installed, missing, probe, telemetry, verdict};
 use xtask::machine::disk::{self, UserDisk};
 use xtask::machine::injection::{hit_words, words};
 use xtask::machine::plug;
@@ -31,6 +32,9 @@ use xtask::records::decode::{Decoder, Filter, Level, Line};
 use xtask::records::results::{OtherKernel, Results, hex};
 use xtask::reports::count::count;
 use xtask::run::Collector;
+use xtask::telemetry::announcement::Announced;
+use xtask::telemetry::physical::{Mirror, Physical};
+use xtask::telemetry::sample::Places;
 
 /// Time between two polls of the serial line, in virtual time.
 const STEP_NS: u64 = 1_000_000;
@@ -58,12 +62,14 @@ pub(crate) struct RunInput<'a> {
     pub(crate) step: Option<&'a Step>,
     /// Folder of the logs.
     pub(crate) folder: Option<&'a Path>,
+    /// Seconds of virtual time in a second, where others watch the run: its telemetry is then in a file of the folder.
+    pub(crate) speed: Option<f64>,
 }
 
 impl<'a> RunInput<'a> {
     /// A run with the scenario's own seed, which shows and leaves nothing.
     pub(crate) fn of(scenario: &'a Scenario) -> Self {
-        Self { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None }
+        Self { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None, speed: None }
     }
 }
 
@@ -82,7 +88,7 @@ pub(crate) struct Simulated {
 
 /// Runs the scenario. An error means that it could not be run; a run that did not pass returns results.
 pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
-    let RunInput { scenario, seed, disk, show, step, folder } = input;
+    let RunInput { scenario, seed, disk, show, step, folder, speed } = input;
     let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
     let mut decoder = Decoder::default();
     decoder.add_name(0, ROOT_TASK, None);
@@ -101,12 +107,16 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     collector.results.arch = arch.name();
     collector.results.kernel = kernel(scenario);
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
-    let ended = observe(&mut simulation, &mut collector, scenario)?;
+    let mut watched = folder.zip(speed).map(|(folder, speed)| Watched::new(scenario, folder, speed)).transpose()?;
+    let ended = observe(&mut simulation, &mut collector, scenario, watched.as_mut())?;
+    drop(watched);
     collector.finish()?;
     let mut results = collector.results;
     results.seconds = simulation.now_ns() as f64 / 1e9;
     results.reasons.extend(ended);
     check_outside(scenario, &system, &simulation, &mut results)?;
+    let last = Places::new(scenario, &results.telemetry_pages).sample(&Memory(&simulation));
+    results.reasons.extend(telemetry::differences(scenario, &last, &results));
     results.reasons.extend(missed_faults(scenario, &simulation));
     let named = |(index, action): (usize, _)| Some((scenario.controllers.get(index)?.name.as_str(), action));
     let moves_left = simulation.moves_left();
@@ -133,6 +143,45 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
         write_whole(&folder.join("events"), events_around(input, &system, failed_ns)?.as_bytes())?;
     }
     Ok(Simulated { results, account })
+}
+
+/// The memory of the simulated machine.
+struct Memory<'a>(&'a Simulation);
+
+impl Physical for Memory<'_> {
+    fn copy(&self, paddr: u64, bytes: &mut [u8]) -> Option<()> {
+        self.0.copy_memory(paddr, bytes)
+    }
+}
+
+/// A run that others watch: paced, and with its telemetry in a file as QEMU has the machine's memory.
+struct Watched<'a> {
+    announced: Announced<'a>,
+    mirror: Mirror,
+    places: Places,
+    arch: Arch,
+    speed: f64,
+    since: Instant,
+}
+
+impl<'a> Watched<'a> {
+    fn new(scenario: &'a Scenario, folder: &'a Path, speed: f64) -> Result<Self> {
+        let arch = scenario.machine.arch;
+        let (announced, mirror) = (Announced::new(scenario, folder), Mirror::new(folder, arch)?);
+        Ok(Self { announced, mirror, places: Places::default(), arch, speed, since: Instant::now() })
+    }
+
+    /// Shows the telemetry, and waits until virtual time may go on.
+    fn go_on(&mut self, simulation: &Simulation, results: &Results) -> Result<()> {
+        if let Some(places) = self.announced.look(&results.telemetry_pages, self.arch)? {
+            self.places = places;
+        }
+        let memory = Memory(simulation);
+        self.places.addresses().try_for_each(|paddr| self.mirror.copy(&memory, paddr))?;
+        let real = Duration::from_secs_f64(simulation.now_ns() as f64 / 1e9 / self.speed);
+        thread::sleep(real.saturating_sub(self.since.elapsed()));
+        Ok(())
+    }
 }
 
 /// The kernel as results show it, if it is not the project's own.
@@ -198,7 +247,12 @@ pub(crate) fn suits(scenario: &Scenario, named: &str) -> Result<()> {
 
 /// Lets the system run until every expected event has happened, or cannot happen any more; returns the reason if it ended
 /// otherwise.
-fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario: &Scenario) -> Result<Option<String>> {
+fn observe(
+    simulation: &mut Simulation,
+    collector: &mut Collector<'_>,
+    scenario: &Scenario,
+    mut watched: Option<&mut Watched<'_>>,
+) -> Result<Option<String>> {
     let limit_ns = scenario.expect.timeout_seconds.saturating_mul(1_000_000_000);
     let rest_ns = if scenario.probe.is_some() { PROBE_END_NS } else { END_NS };
     let mut end_ns = None;
@@ -222,6 +276,9 @@ fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario:
         let bytes = simulation.take_serial();
         if !bytes.is_empty() {
             collector.take(&bytes, Duration::from_nanos(now_ns))?;
+        }
+        if let Some(watched) = &mut watched {
+            watched.go_on(simulation, &collector.results)?;
         }
         if end_ns.is_none() && !bytes.is_empty() {
             let results = &collector.results;

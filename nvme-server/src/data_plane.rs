@@ -29,8 +29,10 @@ pub(crate) mod session;
 mod shares;
 mod signals;
 pub(crate) mod slot;
+pub(crate) mod telemetry;
 
 use crate::jobs::Jobs;
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -43,6 +45,7 @@ use queues::Queues;
 use readiness::ReadySet;
 use schedule::Schedule;
 use slot::SessionSlot;
+use telemetry::Pages;
 
 /// The state of the data plane: sessions, queue pairs, and the decisions between them.
 pub(crate) struct DataPlane<P: Platform> {
@@ -68,6 +71,8 @@ pub(crate) struct DataPlane<P: Platform> {
     awaits_idle: bool,
     /// Removals of rights whose end the policy component is to be notified of, one a session.
     removals: Vec<Removal>,
+    /// The statistics for the build machine, in a scenario with telemetry.
+    pages: Option<Box<Pages<P::Memory>>>,
     /// The policy component's notification.
     policy: Cap<Notification>,
     /// The server's own notification, by which the event loop is woken.
@@ -103,6 +108,7 @@ impl<P: Platform> DataPlane<P> {
             holds_back: false,
             awaits_idle: false,
             removals: Vec::new(),
+            pages: Pages::of(platform, environment, config.sessions.len()),
             policy,
             nudge,
             platform: platform.clone(),

@@ -67,6 +67,7 @@ pub fn boot<P: Platform, S: Services<P>>(
         info!("every cptr of every component is as specified");
     }
     build.report_machine();
+    build.report_telemetry()?;
     let took = ticks_to_ns(platform.ticks().saturating_sub(began), platform.ticks_per_second());
     info!("{} components built in {} us", threads.len(), took / 1000);
     build.resume(&threads)?;

@@ -48,6 +48,7 @@ mod restarts;
 mod state;
 mod supervisor;
 mod sweep;
+mod telemetry;
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "the tests' own numbers")]
 mod testing;

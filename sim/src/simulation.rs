@@ -14,6 +14,7 @@ use crate::trace::Entry;
 use crate::world::{Mark, Progress, State, World};
 use capdl::scenario::Action;
 use capdl::{Arch, KernelKind, Scenario, System};
+use platform::Paddr;
 use sim_check::Checker;
 use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig, Rules};
@@ -114,6 +115,12 @@ impl Simulation {
         if read.is_none() {
             bytes.fill(0);
         }
+    }
+
+    /// Copies the machine's memory from a physical address on; `None` where there is none.
+    #[must_use]
+    pub fn copy_memory(&self, paddr: u64, bytes: &mut [u8]) -> Option<()> {
+        self.world.view().kernel.memory().read(Paddr::new(paddr), bytes).ok()
     }
 
     /// Takes the bytes sent over the serial line since the last call.

@@ -17,5 +17,6 @@ pub mod missing;
 pub mod probe;
 pub(crate) mod proportions;
 pub(crate) mod spans;
+pub mod telemetry;
 pub mod times;
 pub mod verdict;

@@ -10,13 +10,16 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 /// The commands, each with its purpose, in the order of help. A test of the crate compares them with its own.
-pub const COMMANDS: [(&str, &str); 13] = [
+pub const COMMANDS: [(&str, &str); 16] = [
     ("sim", "Run a scenario in the simulator: once, or with many seeds"),
     ("sweep", "Run a scenario with all combinations of some values in the simulator, and draw figures"),
     ("soak", "Run random systems with random faults in the simulator"),
     ("device", "Serve a controller of a scenario to a QEMU with vfio-user"),
+    ("nvme", "Run nvme-cli on a controller of a scenario"),
     ("linux", "Let Linux judge the controller model"),
     ("fuzz", "Search for inputs that violate a law"),
+    ("top", "Watch the tenants of a running system on a terminal"),
+    ("ctl", "Ask a running system for its tenants or statistics"),
     ("test", "Run every test there is"),
     ("check", "Check format, lints, direction of dependencies and documentation"),
     ("conformance", "Compare the kernel's model in the simulator with the kernel, call by call"),

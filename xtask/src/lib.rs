@@ -25,6 +25,7 @@ pub mod records;
 pub mod reports;
 pub mod run;
 pub mod setup;
+pub mod telemetry;
 
 use anyhow::Result;
 use clap::{FromArgMatches, Subcommand};

@@ -25,7 +25,7 @@ use crate::image::programs::Programs;
 use crate::image::{boot, own};
 use crate::judges::causes::{self, Injected, Reason};
 use crate::judges::times::{self, NotJudged};
-use crate::judges::{image_check, installed, missing, probe, verdict};
+use crate::judges::{image_check, installed, missing, probe, telemetry, verdict};
 use crate::machine::Machine;
 use crate::machine::counts::Plugins;
 use crate::machine::disk::{self, UserDisk};
@@ -38,6 +38,9 @@ use crate::records::decode::{Decoder, Filter};
 use crate::records::lateness::Lateness;
 use crate::records::results::{Results, hex};
 use crate::setup::{chosen_kernel, vfio_user};
+use crate::telemetry::announcement::Announced;
+use crate::telemetry::physical::Ram;
+use crate::telemetry::sample::Places;
 use anyhow::{Context, Result, ensure};
 use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Setting, Workload};
@@ -158,7 +161,7 @@ impl Runner<'_> {
         chosen_kernel::has_slots(self.kernel, &system)?;
         let folder = folder::make(self.project, &scenario.name)?;
         let images = disks::images(&scenario, &folder, options.disk).into_iter().map(|image| image.path);
-        let without = images.chain([folder.join(IMAGE)]).collect();
+        let without = images.chain([folder.join(IMAGE), qemu::ram_file(&folder)]).collect();
         let going = (!options.keep).then(|| Going::on(Left::Folder { shown: self.project.shown(&folder), without }));
         let (arguments, models) = self.fill(&folder, &scenario, &system, options, start).inspect_err(|_| {
             // Remove the partial folder; a failure of that matters less than the error itself.
@@ -300,7 +303,10 @@ impl Runner<'_> {
         // QEMU has them now. Nobody else may hold its ends open.
         drop(ends);
         let mut waits = machine.waits();
-        let ended = wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit, &mut waits)?;
+        let mut announced = Announced::new(&prepared.scenario, &prepared.folder);
+        let ended =
+            wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit, &mut waits, &mut announced)?;
+        drop(announced);
         machine.end()?;
         collector.finish()?;
         let mut results = collector.results;
@@ -321,6 +327,13 @@ impl Runner<'_> {
 
     /// Makes the comparisons that need the build machine: the specification, images and digests.
     fn check_outside(&self, prepared: &Prepared, options: Options<'_>, results: &mut Results) -> Result<()> {
+        if prepared.scenario.telemetry.is_some() {
+            let ram = Ram::of(&prepared.folder, self.kernel.arch)?;
+            let last = Places::new(&prepared.scenario, &results.telemetry_pages).sample(&ram);
+            results.reasons.extend(telemetry::differences(&prepared.scenario, &last, results));
+            // A file that cannot be removed does no harm.
+            let _ = fs::remove_file(qemu::ram_file(&prepared.folder));
+        }
         results.reasons.extend(probe::violations(&prepared.scenario, &prepared.system, results));
         if prepared.scenario.expect.report_caps {
             results.reasons.extend(installed::differences(&prepared.system.specification, &results.installed));
@@ -461,6 +474,7 @@ fn wait(
     outside: &mut Outside<'_>,
     limit: Duration,
     waits: &mut Waits,
+    announced: &mut Announced<'_>,
 ) -> Result<End> {
     let mut complete: Option<Instant> = None;
     loop {
@@ -474,6 +488,7 @@ fn wait(
         let bytes = machine.read(timeout)?;
         if let Some(bytes) = &bytes {
             collector.take(bytes, machine.age())?;
+            announced.look(&collector.results.telemetry_pages, scenario.machine.arch)?;
         }
         match complete {
             Some(since) if bytes.is_none() || since.elapsed() > LONGEST_END => return Ok(End::Complete),

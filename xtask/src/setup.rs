@@ -47,6 +47,11 @@ pub fn prepare_schedulers(consent: Consent) -> Result<()> {
     packages::ensure_installed(consent, Use::Schedulers)
 }
 
+/// Installs nvme-cli.
+pub fn prepare_nvme_cli(consent: Consent) -> Result<()> {
+    packages::ensure_installed(consent, Use::NvmeCli)
+}
+
 /// Prepares packages, targets and QEMU, without the kernel.
 fn prepare_tools(consent: Consent, used: Use) -> Result<()> {
     packages::ensure_installed(consent, used)?;

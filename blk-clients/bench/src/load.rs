@@ -254,12 +254,13 @@ impl<'a, P: Platform> Load<'a, P> {
         }
     }
 
-    /// Whether the mix is over: by its number, its time, the moment that ends it, or the end of the session. A mix that has little time
-    /// makes one request at least, however late its thread runs.
+    /// Whether the mix is over: by its number, its time, the moment that ends it, or the end of the session. A mix of little time, or
+    /// whose moment has come already, makes one request at least, however late its thread runs.
     fn is_over(&self) -> bool {
-        let counted_out = self.bench.operations > 0 && self.begun.get() >= self.bench.operations;
-        let is_late = self.begun.get() > 0 && self.platform.ticks() >= self.deadline.get();
-        counted_out || self.over.get() || is_late || self.program.is_over()
+        let begun = self.begun.get();
+        let counted_out = self.bench.operations > 0 && begun >= self.bench.operations;
+        let is_late = || self.platform.ticks() >= self.deadline.get() || self.program.is_over();
+        counted_out || self.over.get() || (begun > 0 && is_late())
     }
 
     fn next_of_mix(&self) -> Option<Operation> {

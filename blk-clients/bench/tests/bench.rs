@@ -162,6 +162,16 @@ fn a_load_makes_a_request_however_late_it_is() {
 }
 
 #[test]
+fn a_load_whose_moment_has_come_makes_a_request() {
+    let bench = Bench { operations: 0, verify: false, depth: 1, ..Bench::default() };
+    let platform = FakePlatform::new(&setup());
+    platform.announce(3);
+    let reports = run_on(&platform, &Client { ends: Some(3), ..client(bench) });
+    let load = load(&reports);
+    assert_eq!((passed(&reports), load.reads + load.writes), (true, 1), "{load:?}");
+}
+
+#[test]
 fn a_load_ends_with_its_session() {
     let client = client(Bench { operations: 0, milliseconds: 10_000, depth: 4, ..Bench::default() });
     let platform = FakePlatform::new(&setup());

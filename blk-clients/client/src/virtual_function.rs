@@ -384,7 +384,7 @@ impl<P: Platform> VirtualFunction<P> {
     fn begin(&mut self, entry: &Entry) -> Result<(), DeviceFault> {
         let answer = match entry.check(&self.bounds) {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
-                None => return self.engine.begin(request),
+                None => return self.engine.begin(request).map(drop),
                 Some(answer) => answer,
             },
             Err(status) => status,

@@ -18,6 +18,7 @@ use platform::{
     Platform, Region, RegionKind, Rights, Vaddr, alarm,
 };
 use report::Report;
+use report::milestones::Watched;
 use serde::Serialize;
 use sim_kernel::{CNODE_BITS, Delivery, Invoker, Surroundings};
 use std::cell::{Cell, RefCell};
@@ -70,6 +71,8 @@ struct World {
     doorbells: Cell<u64>,
     /// The peer signalled, and the client has not taken the signal yet.
     peer_signalled: Cell<bool>,
+    /// The page in which the client reads the moments that have come.
+    moments: Watched<FakeMemory>,
     /// The server's liveness page.
     liveness: FakeMemory,
     /// Ticks until the dead server is alive again.
@@ -94,7 +97,9 @@ impl FakePlatform {
         let server = FakeMemory::new(blk_api::ring::server_region_bytes(setup.ring_entries));
         let window = FakeMemory::new(setup.window_bytes);
         let liveness = FakeMemory::new(platform::PAGE_SIZE as u64);
+        let moments = FakeMemory::new(platform::PAGE_SIZE as u64);
         let parts = [
+            (report::names::LOG, moments.clone(), RegionKind::ReadWrite),
             ("liveness-server", liveness.read_only(), RegionKind::ReadOnly),
             ("ring-client", client.clone(), RegionKind::ReadWrite),
             ("ring-server", server.read_only(), RegionKind::ReadOnly),
@@ -129,6 +134,7 @@ impl FakePlatform {
             doorbells: Cell::new(0),
             peer_signalled: Cell::new(false),
             liveness,
+            moments: Watched::new(moments),
             rebirth: Cell::new(0),
             doom: Cell::new(None),
             policy_rebirth: Cell::new(0),
@@ -215,6 +221,14 @@ impl FakePlatform {
     /// Kills the policy component. A successor starts after some ticks.
     pub fn kill_policy(&self, ticks: u32) {
         self.world.policy_rebirth.set(ticks.max(1));
+    }
+
+    /// Announces a moment of the scenario to the client.
+    ///
+    /// # Panics
+    /// For a moment that no scenario can have.
+    pub fn announce(&self, moment: u16) {
+        self.world.moments.announce(moment).expect("a moment of a scenario");
     }
 
     /// Lets so many ticks pass between two looks at the clock, instead of 1,000: the component is seldom given a processor.

@@ -36,6 +36,8 @@ pub struct Declaration {
     pub kills: Vec<Kill>,
     /// The scheduling priority of the console.
     pub console_priority: u8,
+    /// Whether the NVMe servers show statistics to the build machine.
+    pub has_telemetry: bool,
     /// The limit on restarts of the PCI server.
     pub pci_server_restart: Option<RestartPolicy>,
     /// The limit on restarts of the IOMMU server, where there is one.

@@ -239,6 +239,7 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
             ("a page of blocked transactions", component.blocked),
             ("a table of frames", component.frames),
             ("a page of presence", component.presence),
+            ("pages of telemetry", component.telemetry),
             ("a page of teardown acknowledgements", component.teardown_ack.map(|teardown_ack| teardown_ack.page)),
         ] {
             if object.is_some_and(|object| !there(object)) {

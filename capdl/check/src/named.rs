@@ -122,6 +122,7 @@ impl System<'_> {
             blocked,
             frames,
             presence,
+            telemetry,
             ..
         } = component;
         let role = self.roles[index];
@@ -147,6 +148,8 @@ impl System<'_> {
         expect("page of blocked transactions", *blocked, own("blocked").filter(|_| role == Role::IommuServer));
         expect("table of frames", *frames, own("frames").filter(|_| role == Role::IommuServer));
         expect("page of presence", *presence, own("presence").filter(|_| self.slot(name).is_some()));
+        let shows = self.declaration.has_telemetry && role == Role::NvmeServer;
+        expect("pages of telemetry", *telemetry, own("telemetry").filter(|_| shows));
         let driver = self.driver(index);
         if component.driver != driver {
             let number = |driver: Option<u8>| driver.map_or("none".into(), |driver| format!("number {driver}"));

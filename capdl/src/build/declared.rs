@@ -36,6 +36,7 @@ pub(crate) fn declaration(scenario: &Scenario, programs: &Programs) -> Result<De
         moments: numbering.all(),
         kills: kills(scenario, &numbering),
         console_priority: scenario.console.priority,
+        has_telemetry: scenario.telemetry.is_some(),
         pci_server_restart: Some(scenario.pci_server.restart.to_policy()),
         iommu_server_restart: Some(scenario.iommu_server.restart.to_policy()),
         programs: programs

@@ -105,6 +105,9 @@ impl Builder<'_> {
         let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
         let tables = io_tables(pool_pages * PAGE, windows);
         self.io_tables(who, &name, tables);
+        if self.scenario.telemetry.is_some() {
+            self.model.shows(who, blk_api::telemetry::pages(self.scenario.sessions(&controller.name).count()) as u64);
+        }
         let pages = self.register_pages(controller);
         let arena = self.model.arena(who, names::ARENA, arena_bytes(pages.into()));
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));

@@ -54,6 +54,7 @@ fn tiny() -> Specification {
             blocked: None,
             frames: None,
             presence: None,
+            telemetry: None,
             teardown_ack: None,
             id: 1,
             name: "a".into(),

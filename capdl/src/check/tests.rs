@@ -24,6 +24,7 @@ mod private;
 mod roots;
 mod signals;
 mod structure;
+mod telemetry;
 
 use self::image::*;
 

@@ -2,7 +2,7 @@
 
 use super::{
     Console, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Moment, Path, Pci, PciServer,
-    Probe, Scenario, Server, Tenant, When, Workload, change, hot_plug,
+    Probe, Scenario, Server, Telemetry, Tenant, When, Workload, change, hot_plug,
 };
 use crate::scenario::refusal::Refusal;
 use blk_api::extent::Extent;
@@ -76,6 +76,9 @@ pub(super) struct File {
     /// The console.
     #[serde(default)]
     console: Console,
+    /// Statistics for the build machine; without it no component shows any.
+    #[serde(default)]
+    telemetry: Option<Telemetry>,
     /// Results that a run must show.
     #[serde(default)]
     expect: Expect,
@@ -187,6 +190,7 @@ impl File {
             iommu_server: self.iommu_server,
             server: self.server,
             console: self.console,
+            telemetry: self.telemetry,
             faults,
             moments,
             kills,

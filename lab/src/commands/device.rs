@@ -78,7 +78,7 @@ pub(crate) fn run(project: &Project, device: &Device) -> Result<ExitCode> {
 }
 
 /// The scenario's controller of this name, or its first one.
-fn chosen<'a>(scenario: &'a Scenario, name: Option<&str>) -> Result<(usize, &'a Controller)> {
+pub(super) fn chosen<'a>(scenario: &'a Scenario, name: Option<&str>) -> Result<(usize, &'a Controller)> {
     let all = &scenario.controllers;
     let found = match name {
         Some(name) => scenario.controller(name),

@@ -21,6 +21,7 @@ use xtask::project::Project;
 const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("platform", &[]),
     ("report", &["platform"]),
+    ("telemetry", &["platform"]),
     ("iommu-api", &["platform"]),
     ("sel4-bindings", &[]),
     ("platform-sel4", &["iommu-api", "platform", "report", "sel4-bindings"]),
@@ -34,11 +35,11 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("extent-table", &[]),
     ("workload", &[]),
     ("pci-api", &["platform"]),
-    ("blk-api", &["platform"]),
+    ("blk-api", &["platform", "telemetry"]),
     ("nvme-driver", &["blk-api", "nvme-spec", "pci-api", "platform"]),
     ("scheduler", &["blk-api"]),
     ("sim-fault", &[]),
-    ("capdl-check", &["blk-api", "capdl-spec", "iommu-api", "pci-api", "platform", "report", "workload"]),
+    ("capdl-check", &["blk-api", "capdl-spec", "iommu-api", "pci-api", "platform", "report", "telemetry", "workload"]),
     (
         "capdl",
         &[
@@ -50,6 +51,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "platform",
             "report",
             "sim-fault",
+            "telemetry",
             "workload",
         ],
     ),
@@ -70,6 +72,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "platform-sel4",
             "report",
             "scheduler",
+            "telemetry",
         ],
     ),
     ("policy", &["blk-api", "platform", "platform-sel4", "report"]),
@@ -145,6 +148,8 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
         ],
     ),
     ("xtask", &["bench", "blk-api", "capdl", "capdl-spec", "kernel", "report", "sim-fault", "sim-page", "workload"]),
+    ("nvme-passthrough", &[]),
+    ("nvme-preload", &["nvme-passthrough"]),
     (
         "lab",
         &[
@@ -152,6 +157,8 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "capdl",
             "fat",
             "kernel",
+            "nvme-passthrough",
+            "nvme-spec",
             "report",
             "sim",
             "sim-conformance",

@@ -22,6 +22,7 @@ mod reference;
 mod rules;
 mod scenario;
 mod shown;
+mod subcommands;
 mod summary;
 mod texts;
 

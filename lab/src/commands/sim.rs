@@ -2,7 +2,7 @@
 
 use crate::seeds::{self, Failure, Kinds, Tally};
 use crate::simulate::{self, RunInput, Simulated, simulate, suits};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use capdl::{Arch, KernelKind, Scenario, ThreadOrder};
 use clap::Args;
 use std::io;
@@ -52,6 +52,12 @@ pub(crate) struct Sim {
     /// Show log lines: LEVEL, or COMPONENT=LEVEL; several with commas
     #[arg(long, value_name = "FILTER", conflicts_with = "seeds")]
     log: Vec<String>,
+    /// Pace the run, so that others can watch it (`top`, `ctl`); the scenario needs [telemetry]
+    #[arg(long, conflicts_with = "seeds")]
+    live: bool,
+    /// Seconds of virtual time in a second of a run with --live
+    #[arg(long, value_name = "X", requires = "live", default_value_t = 1.0, value_parser = speed)]
+    speed: f64,
     /// Write the results as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
     #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
     json: Option<PathBuf>,
@@ -65,6 +71,11 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     if simulate::is_missing(&scenario) {
         return with_own(project, &scenario);
     }
+    ensure!(
+        !sim.live || scenario.telemetry.is_some(),
+        "the scenario '{}' has no [telemetry], so there is nothing to watch: add the line [telemetry] to it",
+        sim.scenario
+    );
     scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
     scenario.machine.kernel = sim.kernel.unwrap_or(scenario.machine.kernel);
     let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
@@ -80,9 +91,16 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);
             let seed = sim.seed.unwrap_or(scenario.seed);
-            once(project, &sim.scenario, RunInput { seed, show, ..RunInput::of(&scenario) }, json)
+            let speed = sim.live.then_some(sim.speed);
+            once(project, &sim.scenario, RunInput { seed, show, speed, ..RunInput::of(&scenario) }, json)
         }
     }
+}
+
+/// A speed on the command line.
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|speed: &f64| (0.001..=1000.0).contains(speed));
+    speed.ok_or_else(|| "write a number from 0.001 to 1000".into())
 }
 
 /// Runs this command again, by a simulator with the user's own programs that the scenario names.

@@ -22,5 +22,6 @@ pub mod request;
 pub mod ring;
 pub mod session;
 mod status;
+pub mod telemetry;
 
 pub use status::Status;

@@ -353,6 +353,14 @@ impl<M: Memory> ServerEnd<M> {
         Ok(self.submissions.available()? > 0)
     }
 
+    /// Number of entries that wait, as the client claims; 0 for an impossible number.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        let Consumer { peer, consumed, mask, .. } = &self.submissions;
+        let claimed = peer.load_acquire_u32(PRODUCED).unwrap_or(*consumed).wrapping_sub(*consumed);
+        if claimed > mask.wrapping_add(1) { 0 } else { claimed }
+    }
+
     /// Publishes how far the client's entries were taken, after a batch.
     ///
     /// # Errors

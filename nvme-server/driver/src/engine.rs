@@ -38,14 +38,14 @@ impl Engine {
         self.current.is_some()
     }
 
-    /// Begins to cut a request. None is being cut.
+    /// Begins to cut a request, and returns its place. None is being cut.
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`] for more requests than there are places.
-    pub fn begin(&mut self, request: Request) -> Result<(), DeviceFault> {
+    pub fn begin(&mut self, request: Request) -> Result<u16, DeviceFault> {
         let place = self.pending.begin(request.user_data).ok_or(DeviceFault::OwnMemory)?;
         self.current = Some((Cursor::new(request), place));
-        Ok(())
+        Ok(place)
     }
 
     /// Begins to cut what is left of the request in `place`, whose answer waits for it. None is being cut.

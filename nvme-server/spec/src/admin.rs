@@ -1,13 +1,19 @@
 //! Commands for the admin SQ (chapter 5): typed parameters that turn into an [`Sqe`], and back for a controller model.
 //!
-//! Here: opcodes, Identify, Abort and commands without parameters; in modules of their own, commands about queues, about
-//! namespaces and about virtualization. Features are in [`crate::feature`], log pages in [`crate::log`], asynchronous events in
+//! Here: opcodes, Identify, Abort and commands without parameters; in modules of their own, commands about queues,
+//! namespaces, virtualization, firmware, self-tests, sanitize and lockdown. Features are in [`crate::feature`], log pages in [`crate::log`], asynchronous events in
 //! [`crate::event`], the structures that Identify returns in [`crate::identify`].
 
+mod firmware;
+mod lockdown;
 mod namespaces;
 mod queues;
+mod sanitize;
+mod self_test;
 mod virtualization;
 
+pub use firmware::{CommitAction, CommitDw10, FirmwarePiece, firmware_commit};
+pub use lockdown::{Lock, LockdownDw10, LockdownInterface, LockdownScope, lock_command, lock_feature};
 pub use namespaces::{
     Attachment, FormatDw10, Management, SecureErase, create_namespace, delete_namespace, format_nvm,
     namespace_attachment,
@@ -15,6 +21,8 @@ pub use namespaces::{
 pub use queues::{
     CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority, delete_io_cq, delete_io_sq, deleted_queue,
 };
+pub use sanitize::{SanitizeAction, SanitizeDw10, sanitize};
+pub use self_test::{SelfTestCode, self_test};
 pub use virtualization::{
     ControllerResource, VirtualizationAction, VirtualizationDw10, VirtualizationDw11, allocate_to_primary,
     assign_to_secondary, modified_resources, set_offline, set_online,
@@ -66,6 +74,8 @@ pub enum Opcode {
     DirectiveReceive = 0x1a,
     /// Virtualization Management (section 5.22).
     VirtualizationManagement = 0x1c,
+    /// Lockdown (base specification 2.0, section 5.19).
+    Lockdown = 0x24,
     /// Doorbell Buffer Config (section 5.7).
     DoorbellBufferConfig = 0x7c,
     /// Format NVM (section 5.23).
@@ -74,7 +84,7 @@ pub enum Opcode {
     SecuritySend = 0x81,
     /// Security Receive.
     SecurityReceive = 0x82,
-    /// Sanitize.
+    /// Sanitize (section 5.24).
     Sanitize = 0x84,
 }
 
@@ -102,6 +112,7 @@ impl Opcode {
             0x19 => Self::DirectiveSend,
             0x1a => Self::DirectiveReceive,
             0x1c => Self::VirtualizationManagement,
+            0x24 => Self::Lockdown,
             0x7c => Self::DoorbellBufferConfig,
             0x80 => Self::FormatNvm,
             0x81 => Self::SecuritySend,

@@ -217,3 +217,44 @@ fn opcodes_and_selectors_are_recognised() {
     assert_eq!(Opcode::from_raw(0x80), Some(Opcode::FormatNvm));
     assert_eq!(Opcode::from_raw(0x03), None);
 }
+
+#[test]
+fn lockdown_has_the_bits_of_the_standard() {
+    let sqe = lock_command(CID, Lock::Prohibit, Opcode::NamespaceAttachment);
+    assert_eq!((sqe.opcode(), sqe.cdw10), (0x24, 0x1510));
+    let sqe = lock_feature(CID, Lock::Allow, crate::feature::Feature::VolatileWriteCache);
+    assert_eq!(sqe.cdw10, 0x0602);
+    assert_eq!(LockdownDw10::new().with_interface(LockdownInterface::Endpoints as u8).into_bits(), 0x40);
+    for raw in 0..=0xf {
+        assert!(LockdownScope::from_raw(raw).is_none_or(|scope| scope as u8 == raw));
+        assert!(LockdownInterface::from_raw(raw).is_none_or(|interface| interface as u8 == raw));
+    }
+}
+
+#[test]
+fn firmware_commands_have_the_bits_of_the_standard() {
+    let piece = FirmwarePiece { dwords_z: 1023, offset_dwords: 2048 };
+    let sqe = piece.sqe(CID, DataPointer::page(0x7000));
+    assert_eq!((sqe.opcode(), sqe.cdw10, sqe.cdw11), (0x11, 1023, 2048));
+    assert_eq!((FirmwarePiece::from_sqe(&sqe), piece.bytes(), piece.offset()), (piece, 4096, 8192));
+    let sqe = firmware_commit(CID, CommitAction::ActivateNow, 5);
+    assert_eq!((sqe.opcode(), sqe.cdw10), (0x10, 0x1d));
+    for raw in 0..=7 {
+        assert!(CommitAction::from_raw(raw).is_none_or(|action| action as u8 == raw));
+    }
+}
+
+#[test]
+fn self_test_and_sanitize_have_the_bits_of_the_standard() {
+    let sqe = self_test(CID, SelfTestCode::Extended, Nsid::ALL);
+    assert_eq!((sqe.opcode(), sqe.nsid, sqe.cdw10), (0x14, u32::MAX, 2));
+    for raw in 0..=0xf {
+        assert!(SelfTestCode::from_dw10(raw).is_none_or(|code| code as u32 == raw));
+    }
+    let how = SanitizeDw10::new().with_action(SanitizeAction::Overwrite as u8).with_unrestricted_exit(true);
+    let sqe = sanitize(CID, how.with_passes(2).with_invert(true).with_keep_allocated(true), 0x5a5a_5a5a);
+    assert_eq!((sqe.opcode(), sqe.cdw10, sqe.cdw11), (0x84, 0x32b, 0x5a5a_5a5a));
+    for raw in 0..=7 {
+        assert!(SanitizeAction::from_raw(raw).is_none_or(|action| action as u8 == raw));
+    }
+}

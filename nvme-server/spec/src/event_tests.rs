@@ -24,6 +24,7 @@ fn named_events_have_the_numbers_of_the_standard() {
         (AsyncEvent::SPARE, 1, 2, 2),
         (AsyncEvent::NAMESPACE_CHANGED, 2, 0, 4),
         (AsyncEvent::FIRMWARE_ACTIVATION, 2, 1, 3),
+        (AsyncEvent::SANITIZE_COMPLETED, 6, 1, 0x81),
     ];
     for (event, kind, info, log_page) in expected {
         assert_eq!((event.kind(), event.info(), event.log_page()), (kind, info, log_page), "{event:?}");

@@ -6,8 +6,9 @@
 mod values;
 
 pub use values::{
-    ArbitrationWeights, AsyncEvents, ErrorRecovery, HostBehavior, InterruptCoalescing, InterruptVector, NumberOfQueues,
-    PowerManagement, TemperatureThreshold, Timestamp, WriteAtomicity, WriteCache,
+    ArbitrationWeights, AsyncEvents, AutonomousPower, ErrorRecovery, HostBehavior, HostId, IdleTransition,
+    InterruptCoalescing, InterruptVector, NumberOfQueues, PowerManagement, TemperatureThreshold, Timestamp,
+    WriteAtomicity, WriteCache,
 };
 
 use bitfield_struct::bitfield;
@@ -41,7 +42,7 @@ pub enum Feature {
     WriteAtomicity = 0x0a,
     /// 0Bh: [`AsyncEvents`].
     AsyncEvents = 0x0b,
-    /// 0Ch: autonomous power state transitions.
+    /// 0Ch: [`AutonomousPower`], with [`IdleTransition`]s in a data buffer.
     AutonomousPower = 0x0c,
     /// 0Dh: host memory for the controller's use.
     HostMemoryBuffer = 0x0d,
@@ -51,6 +52,8 @@ pub enum Feature {
     KeepAliveTimer = 0x0f,
     /// 16h: [`HostBehavior`], in a data buffer.
     HostBehavior = 0x16,
+    /// 81h: [`HostId`], with the identifier in a data buffer.
+    HostId = 0x81,
 }
 
 impl Feature {
@@ -74,6 +77,7 @@ impl Feature {
             0x0e => Self::Timestamp,
             0x0f => Self::KeepAliveTimer,
             0x16 => Self::HostBehavior,
+            0x81 => Self::HostId,
             _ => return None,
         })
     }

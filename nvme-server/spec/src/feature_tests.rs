@@ -90,3 +90,13 @@ fn timestamp_is_48_bits_of_milliseconds_and_their_origin() {
     assert_eq!(timestamp.milliseconds(), 0x0605_0403_0201);
     assert_eq!(Timestamp::read_from_bytes(&[1, 0, 0, 0, 0, 0, 0, 0]), Ok(Timestamp::new(1, Timestamp::SINCE_RESET)));
 }
+
+#[test]
+fn idle_transitions_and_host_identifiers_have_the_bits_of_the_standard() {
+    let transition = IdleTransition::new(2, 0x0001_0203);
+    assert_eq!(transition.as_bytes(), [0x10, 0x03, 0x02, 0x01, 0, 0, 0, 0]);
+    assert_eq!((transition.state(), transition.idle_ms()), (2, 0x0001_0203));
+    assert_eq!(AutonomousPower::new().with_enabled(true).into_bits(), 1);
+    assert_eq!(HostId::new().with_long(true).into_bits(), 1);
+    assert_eq!(Feature::from_raw(0x81), Some(Feature::HostId));
+}

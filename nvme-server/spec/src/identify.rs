@@ -12,7 +12,7 @@ mod namespace;
 mod power;
 mod virtualization;
 
-pub use attributes::{Cmic, Flbas, Fna, Frmw, Lpa, Nsfeat, Oaes};
+pub use attributes::{Cmic, Ctratt, Flbas, Fna, Frmw, Lpa, Nsfeat, Oaes, Sanicap};
 pub use controller::{Controller, ControllerType, Oacs, Oncs};
 pub use limits::NvmLimits;
 pub use lists::{CommandSetId, ControllerList, IdDescriptor, IdKind, IdList, NamespaceList};

@@ -431,6 +431,11 @@ fn flags_have_the_bits_of_the_standard() {
     assert_eq!(Frmw::new().with_first_read_only(true).with_slots(1).into_bits(), 0x03);
     assert_eq!(Frmw::new().with_activate_without_reset(true).into_bits(), 0x10);
     assert_eq!(Lpa::new().with_effects(true).with_extended(true).into_bits(), 0x06);
+    assert_eq!(Lpa::new().with_supported_pages(true).into_bits(), 0x20);
+    assert_eq!(Oacs::new().with_lockdown(true).with_lba_status(true).into_bits(), 0x600);
+    assert_eq!(Ctratt::new().with_long_host_id(true).into_bits(), 1);
+    let sanitize = Sanicap::new().with_erase(true).with_keep_inhibited(true).with_modifies_after(2);
+    assert_eq!(sanitize.into_bits(), 0xa000_0002);
     assert_eq!(Fna::new().with_erase_all(true).with_cryptographic(true).into_bits(), 0x06);
     assert_eq!(Nsfeat::new().with_unwritten_error(true).with_preferred_sizes(true).into_bits(), 0x14);
 }

@@ -6,12 +6,20 @@
 mod effects;
 mod error;
 mod firmware;
+mod lockdown;
+mod sanitize;
+mod self_test;
 mod smart;
+mod supported;
 
-pub use effects::{CommandEffects, Effects, Execution};
+pub use effects::{CommandEffects, Effects, Execution, Scope};
 pub use error::{ErrorEntry, ErrorLocation};
 pub use firmware::{ActiveFirmware, FirmwareSlots};
+pub use lockdown::{LockdownContents, LockdownLog, LockdownSelector, get_lockdown_log};
+pub use sanitize::{SanitizeLog, SanitizeState, SanitizeStatus};
+pub use self_test::{SelfTestEntry, SelfTestLog, SelfTestResult};
 pub use smart::{Smart, Warnings};
+pub use supported::{FeatureEffects, PageSupport, SupportedFeatures, SupportedPages};
 
 use bitfield_struct::bitfield;
 
@@ -49,17 +57,49 @@ impl LogPage {
     }
 }
 
+/// Further log page identifiers: pages about optional commands, and pages of revision 2.0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum OptionalPage {
+    /// 00h: [`SupportedPages`]. Since revision 2.0.
+    SupportedPages = 0x00,
+    /// 06h: [`SelfTestLog`].
+    SelfTest = 0x06,
+    /// 12h: [`SupportedFeatures`]. Since revision 2.0.
+    SupportedFeatures = 0x12,
+    /// 13h: commands of the management interface, 4096 bytes. Since revision 2.0.
+    ManagementEffects = 0x13,
+    /// 14h: [`LockdownLog`]. Since revision 2.0.
+    Lockdown = 0x14,
+    /// 81h: [`SanitizeLog`].
+    Sanitize = 0x81,
+}
+
+impl OptionalPage {
+    /// The page of this number, if it is one of those named here.
+    #[must_use]
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            0x00 => Self::SupportedPages,
+            0x06 => Self::SelfTest,
+            0x12 => Self::SupportedFeatures,
+            0x13 => Self::ManagementEffects,
+            0x14 => Self::Lockdown,
+            0x81 => Self::Sanitize,
+            _ => return None,
+        })
+    }
+}
+
 /// CDW10 of Get Log Page (section 5.14).
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct LogDw10 {
     /// LID: see [`LogPage`].
     pub lid: u8,
-    /// LSP: the page defines it.
-    #[bits(4)]
+    /// LSP: the page defines it. Bits 14:12 belong to it since revision 2.0.
+    #[bits(7)]
     pub lsp: u8,
-    #[bits(3)]
-    __: u8,
     /// RAE: reading does not clear the event that pointed at the page.
     pub rae: bool,
     /// NUMDL: lower half of the number of dwords, 0's based.
@@ -102,8 +142,18 @@ impl LogRead {
     /// All of a page of `bytes` bytes (rounded up to a dword; at least one), clearing its event.
     #[must_use]
     pub const fn whole(page: LogPage, bytes: u32) -> Self {
+        Self::whole_of(page as u8, bytes)
+    }
+
+    /// All of an optional page of `bytes` bytes (rounded up to a dword; at least one), clearing its event.
+    #[must_use]
+    pub const fn optional(page: OptionalPage, bytes: u32) -> Self {
+        Self::whole_of(page as u8, bytes)
+    }
+
+    const fn whole_of(lid: u8, bytes: u32) -> Self {
         let dwords_z = bytes.div_ceil(4).saturating_sub(1);
-        Self { lid: page as u8, offset: 0, dwords_z, event: LogEvent::Clear }
+        Self { lid, offset: 0, dwords_z, event: LogEvent::Clear }
     }
 
     /// Bytes to transfer: 4 to 16 GiB.

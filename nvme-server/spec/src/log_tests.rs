@@ -2,7 +2,7 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::*;
-use crate::admin::Opcode;
+use crate::admin::{LockdownScope, Opcode, SelfTestCode};
 use crate::expected::bytes;
 use crate::{QueueId, Status, StatusCode};
 
@@ -149,4 +149,84 @@ fn smart_fields_stand_where_the_standard_puts_them() {
     assert_eq!((smart.sensors[0].get(), smart.sensors[7].get()), (14, 15));
     assert_eq!(smart.thermal_transitions.map(U32::get), [16, 17]);
     assert_eq!(smart.thermal_seconds.map(U32::get), [18, 19]);
+}
+
+#[test]
+fn supported_pages_and_features_stand_where_the_standard_puts_them() {
+    let pages = SupportedPages::read_from_bytes(&bytes::<1024>(&[(0x14 * 4, &[0x01, 0, 0x34, 0x12])])).unwrap();
+    let lockdown = PageSupport::from_bits(pages.pages[0x14].get());
+    assert!(lockdown.supported() && !lockdown.index_offset());
+    assert_eq!(lockdown.parameter(), 0x1234);
+    let features = SupportedFeatures::read_from_bytes(&bytes::<1024>(&[(5 * 4, &[0x11, 0, 0x18, 0])])).unwrap();
+    let recovery = FeatureEffects::from_bits(features.features[5].get());
+    assert!(recovery.supported() && recovery.controller() && recovery.uuid());
+    assert_eq!(Scope::from_bits(recovery.scope()), Scope::new().with_namespace(true));
+    let subsystem = CommandEffects::new().with_scope(Scope::new().with_subsystem(true).into_bits());
+    assert_eq!(subsystem.into_bits(), 0x0200_0000);
+    for raw in 0..=0xff {
+        assert!(OptionalPage::from_raw(raw).is_none_or(|page| page as u8 == raw && LogPage::from_raw(raw).is_none()));
+    }
+}
+
+#[test]
+fn self_test_results_stand_where_the_standard_puts_them() {
+    let log = SelfTestLog::read_from_bytes(&bytes::<564>(&[
+        (0, &[0x02]),
+        (1, &[50]),
+        (4, &[0x17, 4, 0x0f]),
+        (8, &[0x34, 0x12]),
+        (16, &[7]),
+        (20, &[9]),
+        (28, &[2, 0x81]),
+        (30, &[0xaa, 0xbb]),
+        (536, &[0x2f]),
+    ]))
+    .unwrap();
+    assert_eq!((log.current, log.percent), (2, 50));
+    let newest = log.results[0];
+    assert_eq!((newest.code(), newest.result()), (1, Some(SelfTestResult::FailedSegment)));
+    assert_eq!((newest.segment, newest.valid, newest.hours.get(), newest.nsid.get()), (4, 0x0f, 0x1234, 7));
+    assert_eq!((newest.lba.get(), newest.sct, newest.sc, newest.vendor.get()), (9, 2, 0x81, 0xbbaa));
+    assert_eq!(log.results[19].result(), Some(SelfTestResult::Unused));
+    for raw in 0..=0xf {
+        assert!(SelfTestResult::from_raw(raw).is_none_or(|result| result as u8 == raw));
+    }
+    let entry = SelfTestEntry::of(SelfTestCode::Extended, SelfTestResult::AbortedByReset, 3);
+    assert_eq!(entry.as_bytes(), bytes::<28>(&[(0, &[0x22]), (4, &[3])]));
+}
+
+#[test]
+fn sanitize_status_stands_where_the_standard_puts_it() {
+    let log = SanitizeLog::read_from_bytes(&bytes::<512>(&[
+        (0, &[0x00, 0x80]),
+        (2, &[0x1a, 0x01]),
+        (4, &[0x33, 0x02]),
+        (8, &[1]),
+        (12, &[2]),
+        (16, &[3]),
+        (20, &[4]),
+        (24, &[5]),
+        (28, &[6]),
+    ]))
+    .unwrap();
+    let status = log.status();
+    assert_eq!(SanitizeState::from_raw(status.state()), Some(SanitizeState::Running));
+    assert_eq!((log.progress.get(), status.passes(), status.erased()), (0x8000, 3, true));
+    let how = crate::admin::SanitizeDw10::from_bits(log.cdw10.get());
+    assert_eq!((how.action(), how.passes(), how.keep_allocated()), (3, 3, true));
+    let first = [log.overwrite_seconds, log.erase_seconds, log.crypto_seconds];
+    let keeping = [log.overwrite_keeping_seconds, log.erase_keeping_seconds, log.crypto_keeping_seconds];
+    assert_eq!((first.map(U32::get), keeping.map(U32::get)), ([1, 2, 3], [4, 5, 6]));
+}
+
+#[test]
+fn lockdown_lists_stand_where_the_standard_puts_them() {
+    let selector = LockdownSelector::new().with_scope(2).with_contents(1);
+    let log = LockdownLog::of(selector, [0x01, 0x0b].into_iter());
+    assert_eq!(log.as_bytes(), bytes::<512>(&[(0, &[0x12]), (3, &[2]), (4, &[0x01, 0x0b])]));
+    assert_eq!(log.listed(), [0x01, 0x0b]);
+    assert_eq!(LockdownLog::of(selector, (0..=255).chain(0..9)).listed().len(), 255);
+    let sqe = get_lockdown_log(CID, LockdownScope::Features, LockdownContents::ByAdminQueue, DataPointer::page(0x7000));
+    assert_eq!(sqe.cdw10, 0x007f_1214);
+    assert_eq!(LogDw10::from_bits(sqe.cdw10).lsp(), 0x12);
 }

@@ -231,6 +231,7 @@ status_codes! {
     NamespaceWriteProtected = 0x020 "the namespace is write protected";
     CommandInterrupted = 0x021 "interrupted by the controller; to be tried again";
     TransientTransport = 0x022 "a transient transport error";
+    CommandProhibited = 0x023 "prohibited by a lockdown of commands and features";
     AdminMediaNotReady = 0x024 "the medium that the administrative command needs is not ready";
     LbaOutOfRange = 0x080 "blocks beyond the end of the namespace";
     CapacityExceeded = 0x081 "the namespace's capacity is exceeded";
@@ -275,6 +276,7 @@ status_codes! {
     SanitizeProhibitedByPmr = 0x123 "no sanitize while the persistent memory region is enabled";
     AnaGroupInvalid = 0x124 "the ANA group identifier is invalid";
     AnaAttachFailed = 0x125 "the namespace's ANA group cannot be attached";
+    ProhibitionNotSupported = 0x128 "the command or feature cannot be prohibited";
     ConflictingAttributes = 0x180 "attributes conflict";
     InvalidProtectionInfo = 0x181 "protection information settings are invalid";
     WriteToReadOnlyRange = 0x182 "the range is read-only";

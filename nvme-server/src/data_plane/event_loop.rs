@@ -28,6 +28,9 @@ pub(crate) async fn run<P: Platform>(link: &Link<P>) {
             // The control plane wakes the task when it is to be polled (`OnWake`).
             Some(link.platform.sleep_for_event().await)
         };
+        if event.is_some() {
+            link.with(DataPlane::woke_up);
+        }
         match event {
             Some(Event::Signal(badge)) => {
                 // At a tick too: the alarm is then asked for again, so that no single one is relied on.

@@ -34,8 +34,12 @@ impl<P: Platform> DataPlane<P> {
     }
 
     /// Installs an open session.
-    pub(crate) fn install(&mut self, index: usize, session: Session<P>) {
+    pub(crate) fn install(&mut self, index: usize, mut session: Session<P>) {
         let Some(slot) = self.slots.get_mut(index) else { return };
+        if let Some(pages) = &mut self.pages {
+            pages.opened(index);
+            session.latencies = Some(session.new_latencies());
+        }
         slot.listen_to_vectors(self.controller.vectors.borrow().bits_of(session.queues.clone()));
         slot.phase = Phase::Open(Box::new(session));
         slot.place.wake();
@@ -43,7 +47,9 @@ impl<P: Platform> DataPlane<P> {
 
     /// Takes out session `index`, which has ended and has nothing in flight, and the cause.
     pub(crate) fn take(&mut self, index: usize) -> Option<(Box<Session<P>>, Cause)> {
-        self.slots.get_mut(index)?.phase.tear_down()
+        let (mut session, cause) = self.slots.get_mut(index)?.phase.tear_down()?;
+        self.show_end(index, &mut session);
+        Some((session, cause))
     }
 
     /// Ends the teardown of session `index`: its records go, and its client may open it again.

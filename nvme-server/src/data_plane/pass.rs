@@ -53,6 +53,9 @@ impl<P: Platform> DataPlane<P> {
 
     fn serve_all(&mut self, now: u64, pass: &mut Pass) -> Result<(), DeviceFault> {
         self.schedule.served.clear();
+        if let Some(pages) = &mut self.pages {
+            pages.passes = pages.passes.wrapping_add(1);
+        }
         // The session that is polled first is first in line among equals: rotated, for fairness.
         let first = self.first.min(self.slots.len());
         self.first = if first.wrapping_add(1) < self.slots.len() { first.wrapping_add(1) } else { 0 };
@@ -253,6 +256,9 @@ impl<P: Platform> DataPlane<P> {
             | Phase::TearingDown(_)
             | Phase::Expelled => Readiness::Asleep,
         };
+        if let Some(latencies) = slot.phase.session_mut().and_then(|session| session.latencies.as_mut()) {
+            latencies.rests(readiness, now);
+        }
         slot.place.set(readiness);
         Ok(())
     }

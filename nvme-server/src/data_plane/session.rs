@@ -12,16 +12,21 @@ mod submission;
 
 pub(crate) use retries::Retries;
 
+use completion::Run;
+
 pub(crate) use nvme_driver::command::Abilities;
 
 use crate::data_plane::extents::CommandLimits;
 use crate::data_plane::in_flight::has_any_of;
 use crate::data_plane::queues::Queues;
 use crate::data_plane::readiness::Readiness;
+use crate::data_plane::telemetry::Latencies;
+use alloc::boxed::Box;
 use blk_api::config::{Interrupts, ServerConfig, SessionConfig};
 use blk_api::request::Bounds;
 use blk_api::ring::{RingError, ServerEnd};
 use blk_api::session::Statistics;
+use blk_api::telemetry as layout;
 use core::ops::Range;
 use nvme_driver::Engine;
 use nvme_driver::command::Target;
@@ -103,6 +108,10 @@ pub(crate) struct Session<P: Platform> {
     outstanding: u32,
     /// Those of them that were not submitted as one command.
     engine: Engine,
+    /// The requests that were completed last and are not counted yet.
+    run: Run,
+    /// The latencies of its requests, in a scenario with telemetry.
+    pub latencies: Option<Box<Latencies>>,
     /// The number of the retry that this is, 0 for a first try.
     retrying: u8,
     retries: Retries,
@@ -156,6 +165,8 @@ impl<P: Platform> Session<P> {
             abilities,
             // As many places as the ring has entries are enough for all requests that are outstanding.
             engine: Engine::new(entries),
+            run: Run::NONE,
+            latencies: None,
             retrying: 0,
             retries,
         }
@@ -189,6 +200,22 @@ impl<P: Platform> Session<P> {
         self.command_limits = CommandLimits::of(max_transfer, self.bounds.block_shift);
         self.abilities = abilities;
         self.retries.delays = delays;
+    }
+
+    /// Latencies for its requests, with none counted yet.
+    pub(crate) fn new_latencies(&self) -> Box<Latencies> {
+        Latencies::new(self.engine.pending.most())
+    }
+
+    /// The statistics that it shows without its latencies.
+    pub(crate) fn contents(&self) -> layout::Session {
+        layout::Session {
+            queue_pairs: self.queues.len() as u32,
+            in_ring: self.ring.waiting(),
+            in_device: self.in_flight,
+            sums: self.statistics,
+            ..layout::Session::default()
+        }
     }
 
     /// Whether a command is in flight.

@@ -26,10 +26,11 @@ impl<P: Platform> DataPlane<P> {
         }
     }
 
-    /// Restores clients' budgets and starts stopped interrupts again. Returns a fault of the controller's interrupts.
+    /// Shows statistics, restores clients' budgets and starts stopped interrupts again. Returns a fault of the controller's interrupts.
     pub(super) fn begin_tick(&mut self) -> Option<DeviceFault> {
         let Self { platform, controller, slots, .. } = self;
         let storm = controller.vectors.borrow().on_tick(platform, |bit| completed(slots, bit));
+        self.show();
         self.decide_deferred_calls();
         storm
     }

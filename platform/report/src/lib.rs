@@ -130,6 +130,8 @@ pub enum Report {
         /// The controller's fault.
         reason: Text,
     },
+    /// Where pages of a component's telemetry are in the machine's memory (root task).
+    TelemetryPages(TelemetryPages),
     /// Interrupts that a driver without sessions took (edu driver).
     Interrupted {
         /// The driver.

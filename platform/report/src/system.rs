@@ -116,6 +116,21 @@ pub struct Restart {
     pub memory_left_bytes: u64,
 }
 
+/// Consecutive pages of a component's telemetry that lie one behind the other in the machine's memory.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TelemetryPages {
+    /// The component's name.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub component: Name,
+    /// Number of the first page in the component's region.
+    pub first: u32,
+    /// The number of pages.
+    pub count: u32,
+    /// Physical address of the first one.
+    pub paddr: u64,
+}
+
 /// Transactions of a function that an IOMMU blocked between two polls of the supervisor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

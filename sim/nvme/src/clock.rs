@@ -60,7 +60,7 @@ impl Controller {
         } else if is_due(self.interrupts.next_ns()) {
             self.interrupts.advance(now_ns, host);
         } else if is_due(self.admin.next_event_ns()) {
-            admin::advance(self);
+            admin::advance(self, host);
         }
     }
 
@@ -195,7 +195,9 @@ impl Controller {
         self.interrupts.reset();
         self.timing.reset();
         self.reset_subsystem();
+        self.registers.resume();
         self.settings = Settings::new(self.config.vectors);
+        admin::end_self_test(self);
         self.admin.reset(&mut self.settings, self.limits.queue_pairs, self.clock_ns);
     }
 }

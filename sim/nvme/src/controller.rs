@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::data::Data;
 use crate::fault::{FaultHit, Faults};
+use crate::firmware::Firmware;
 use crate::generator::Generator;
 use crate::interrupt::Interrupts;
 use crate::namespace::Namespaces;
@@ -16,6 +17,7 @@ use crate::queue::Queues;
 use crate::record::{Event, Journal, Transfer};
 use crate::registers::Registers;
 use crate::resources::{Limits, Resources};
+use crate::sanitization::Sanitization;
 use crate::settings::Settings;
 use crate::subsystem::{self, Member, Subsystem};
 use crate::timing::Timing;
@@ -75,6 +77,8 @@ impl Controller {
             config.identity.controller_id = subsystem::first_id(&config, virtualization);
         }
         let resources = config.virtualization.as_ref().map(|virtualization| Resources::new(&config, virtualization));
+        let firmware = Firmware::new(config.admin.slots(), &config.identity.firmware);
+        let sanitization = Sanitization::new(config.admin.commands.sanitize, config.admin.sanitize_ns);
         let admin = Admin::new(&config);
         let namespaces = Namespaces::new(std::mem::take(&mut config.namespaces));
         let mut controller = Self {
@@ -84,7 +88,7 @@ impl Controller {
             arbiter: Arbiter::new(config.queue_pairs),
             commands: Commands::new(config.outstanding),
             namespaces,
-            subsystem: Subsystem::new(resources),
+            subsystem: Subsystem::new(resources, firmware, sanitization),
             member: Member::ALONE,
             limits: Limits { queue_pairs: config.queue_pairs, vectors: config.vectors },
             data: Data::default(),

@@ -19,7 +19,8 @@ const SQE_BITS: u32 = 6;
 impl Controller {
     /// Starts the fetch engine if it is idle and there is a command for it.
     pub(crate) fn wake_fetch(&mut self) {
-        if self.fetch_ns.is_none() && self.registers.is_ready() && (self.admin_waits() || self.io_waits()) {
+        let is_ready = self.registers.is_ready() && self.registers.paused_ns.is_none();
+        if self.fetch_ns.is_none() && is_ready && (self.admin_waits() || self.io_waits()) {
             self.fetch_ns = Some(self.timing.fetch(self.clock_ns));
         }
     }

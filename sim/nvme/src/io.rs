@@ -39,6 +39,7 @@ struct Done {
 pub(crate) fn plan(controller: &mut Controller, sqe: &Sqe, sq: u16, decoded_ns: u64) -> Result<u64, Status> {
     let opcode = checks::opcode(sqe)?;
     checks::fields(controller, opcode, sqe, sq)?;
+    checks::sanitized(controller)?;
     let names_all = opcode == Opcode::Flush && sqe.nsid() == Nsid::ALL;
     if !names_all {
         admin::check_active(controller, sqe.nsid())?;
@@ -70,6 +71,8 @@ pub(crate) fn transfer(controller: &mut Controller, slot: u16, command: &Command
 }
 
 fn perform(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Done, Status> {
+    // A Sanitize may have come in between.
+    checks::sanitized(controller)?;
     let at_ns = match checks::opcode(&command.sqe)? {
         Opcode::Read => read(controller, command, host)?,
         Opcode::Write => write(controller, command, host)?,
@@ -193,6 +196,7 @@ fn put(controller: &mut Controller, sqe: &Sqe, offset: u64, payload: Payload<'_>
 fn safe(controller: &mut Controller, sqe: &Sqe, range: Range<u64>) -> Result<(Times, u64), Status> {
     let bytes = range.end - range.start;
     let now_ns = controller.clock_ns;
+    controller.subsystem.sanitization.was_written();
     let programmed_ns = controller.timing.media(MediaAccess::Program, range, now_ns);
     let forced = IoDw12::from_bits(sqe.cdw12).fua();
     match controller.config.cache.filter(|_| controller.settings.write_cache && !forced) {

@@ -11,7 +11,8 @@
 //!
 //! `controller` puts the parts together, and `clock` lets time pass. A test of a driver can itself determine the controller's
 //! next step (`guide`). At an enabling the controller may become another one (`later`, `enabling`). A primary controller and its
-//! secondary ones are one subsystem (`subsystem`, `resources`, `attachment`), whose state they take in turn (`sharing`).
+//! secondary ones are one subsystem (`subsystem`, `resources`, `attachment`, `lockdown`, `firmware`,
+//! `sanitization`), whose state they take in turn (`sharing`).
 //!
 //! Neighbours: `sim-pci` puts it into a function, `sim-fault` defines its faults, `sim-check` reads its records. Left
 //! out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused commands,
@@ -34,17 +35,20 @@ mod dispatch;
 mod doorbell;
 mod enabling;
 mod fault;
+mod firmware;
 mod generator;
 mod guide;
 mod interrupt;
 mod io;
 mod later;
+mod lockdown;
 mod power;
 mod prp;
 mod queue;
 mod register_access;
 mod registers;
 mod resources;
+mod sanitization;
 mod settings;
 mod sharing;
 mod subsystem;
@@ -59,11 +63,14 @@ pub mod record;
 pub mod store;
 pub mod violation;
 
-pub use admin::{AdminConfig, Health, Media as MediaHealth, Operation, OptionalCommands, PowerLevel};
+pub use admin::{
+    AdminConfig, Health, Media as MediaHealth, Operation, OptionalCommands, PowerLevel, SecondaryCommands,
+};
 pub use config::{Config, Virtualization};
 pub use controller::Controller;
 pub use counters::Counters;
 pub use fault::FaultHit;
+pub use firmware::firmware_image;
 pub use host::{AccessSize, Blocked, Host, Level};
 pub use later::Later;
 pub use namespace::NamespaceConfig;

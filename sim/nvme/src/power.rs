@@ -5,6 +5,7 @@ use nvme_spec::registers::ShutdownStatus;
 use crate::attachment::Place;
 use crate::controller::Controller;
 use crate::host::Host;
+use crate::lockdown::Lockdown;
 use crate::namespace::Namespace;
 use crate::record::Event;
 
@@ -43,6 +44,7 @@ impl Controller {
             // The media lose power with the primary controller.
             return;
         }
+        self.subsystem.lockdown = Lockdown::default();
         let atomic_blocks = u64::from(self.config.atomic_blocks);
         for namespace in self.namespaces.iter_mut() {
             let unit = atomic_blocks << namespace.block_bits();

@@ -283,6 +283,10 @@ impl Controller {
             self.registers.shutdown_ns = None;
             self.registers.csts.set_shst(ShutdownStatus::Complete);
         }
+        if due(self.registers.paused_ns) {
+            self.registers.resume();
+            self.wake_fetch();
+        }
         if due(self.registers.ready_ns) {
             self.registers.ready_ns = None;
             let enabled = self.registers.cc.en();

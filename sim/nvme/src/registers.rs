@@ -18,6 +18,8 @@ pub(crate) struct Registers {
     pub(crate) ready_ns: Option<u64>,
     /// Time at which a shutdown is complete.
     pub(crate) shutdown_ns: Option<u64>,
+    /// Time until which no command is fetched (CSTS.PP).
+    pub(crate) paused_ns: Option<u64>,
     /// Time until which the registers read as ones.
     pub(crate) hidden_until_ns: Option<u64>,
     pub(crate) never_ready: bool,
@@ -40,6 +42,7 @@ impl Registers {
             acq: 0,
             ready_ns: None,
             shutdown_ns: None,
+            paused_ns: None,
             hidden_until_ns: None,
             never_ready: false,
             removed: false,
@@ -51,7 +54,7 @@ impl Registers {
     /// Time of the next change without an access.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         // Registers that are hidden for ever have `u64::MAX` here, which never comes.
-        let moments = [self.ready_ns, self.shutdown_ns, self.hidden_until_ns];
+        let moments = [self.ready_ns, self.shutdown_ns, self.paused_ns, self.hidden_until_ns];
         let earliest = moments.into_iter().map(|moment| moment.unwrap_or(u64::MAX)).fold(u64::MAX, u64::min);
         (earliest != u64::MAX).then_some(earliest)
     }
@@ -69,6 +72,18 @@ impl Registers {
     /// Log2 of the bytes of a memory page, by CC.MPS.
     pub(crate) const fn page_bits(&self) -> u32 {
         12 + self.cc.mps() as u32
+    }
+
+    /// Fetches no command until this time.
+    pub(crate) const fn pause(&mut self, until_ns: u64) {
+        self.paused_ns = Some(until_ns);
+        self.csts.set_pp(true);
+    }
+
+    /// Fetches commands again.
+    pub(crate) const fn resume(&mut self) {
+        self.paused_ns = None;
+        self.csts.set_pp(false);
     }
 
     pub(crate) const fn is_removed(&self) -> bool {

@@ -14,7 +14,7 @@
 use std::mem::swap;
 use std::sync::{Arc, Mutex};
 
-use crate::admin;
+use crate::admin::{self, SecondaryCommands};
 use crate::attachment::Place;
 use crate::config::{Config, Virtualization};
 use crate::controller::Controller;
@@ -133,14 +133,15 @@ impl Controller {
         }
     }
 
-    /// Drops what others left for this controller before its reset, and takes everything from the secondary controllers if
-    /// this one is their primary.
+    /// Drops what others left for this controller before its reset. If this one is the primary controller, the firmware that was
+    /// chosen runs from now on, and everything is taken from the secondary controllers.
     pub(crate) fn reset_subsystem(&mut self) {
         self.subsystem.take_notices(self.member.place);
-        if self.member.place == Place::PRIMARY
-            && let Some(resources) = &mut self.subsystem.resources
-        {
-            resources.set_all_offline();
+        if self.member.place == Place::PRIMARY {
+            self.subsystem.firmware.reset();
+            if let Some(resources) = &mut self.subsystem.resources {
+                resources.set_all_offline();
+            }
         }
         self.limits = self.subsystem.limits(self.member.place).unwrap_or(self.limits);
     }
@@ -188,7 +189,12 @@ fn secondary_config(primary: &Config, virtualization: &Virtualization, place: Pl
     identity.controller_id = first_id(primary, virtualization).saturating_add(place.number().into());
     let mut admin = primary.admin.clone();
     // Privileged actions are the primary controller's.
-    admin.commands.namespaces = false;
+    if admin.secondary_commands == SecondaryCommands::Own {
+        admin.commands.namespaces = false;
+        admin.commands.lockdown = false;
+        admin.commands.firmware = false;
+        admin.commands.sanitize = false;
+    }
     let mut capabilities = primary.capabilities;
     capabilities.subsystem_reset = false;
     Config {

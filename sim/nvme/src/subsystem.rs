@@ -5,14 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::attachment::Place;
 use crate::config::{Config, Virtualization};
+use crate::firmware::Firmware;
+use crate::lockdown::Lockdown;
 use crate::namespace::Namespace;
 use crate::resources::{Limits, Resources};
+use crate::sanitization::Sanitization;
 
 /// State that all controllers of the subsystem use, apart from the namespaces.
 #[derive(Default)]
 pub(crate) struct Subsystem {
     /// `None` without secondary controllers.
     pub(crate) resources: Option<Resources>,
+    pub(crate) lockdown: Lockdown,
+    pub(crate) firmware: Firmware,
+    pub(crate) sanitization: Sanitization,
     /// Controllers with namespaces that changed through another controller. Nothing reported them yet.
     notices: Vec<(Place, BTreeSet<u32>)>,
 }
@@ -40,8 +46,8 @@ impl Member {
 
 impl Subsystem {
     /// Creates the state of a subsystem; without resources there is one controller.
-    pub(crate) const fn new(resources: Option<Resources>) -> Self {
-        Self { resources, notices: Vec::new() }
+    pub(crate) fn new(resources: Option<Resources>, firmware: Firmware, sanitization: Sanitization) -> Self {
+        Self { resources, firmware, sanitization, ..Self::default() }
     }
 
     /// Returns the limits of a controller; `None` when only its configuration limits it.

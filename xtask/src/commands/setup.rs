@@ -3,7 +3,7 @@
 use crate::out;
 use crate::project::Project;
 use crate::setup::packages::Consent;
-use crate::setup::{linux_guest, prepare_everything, prepare_schedulers, vfio_user};
+use crate::setup::{linux_guest, prepare_everything, prepare_nvme_cli, prepare_schedulers, vfio_user};
 use anyhow::Result;
 use clap::Args;
 use std::process::ExitCode;
@@ -23,6 +23,9 @@ pub struct Setup {
     /// Install Debian's Slurm and GNU parallel too, for the tests of parts on several machines
     #[arg(long)]
     with_slurm: bool,
+    /// Install Debian's nvme-cli too, for the command nvme and its tests
+    #[arg(long)]
+    with_nvme_cli: bool,
 }
 
 /// Installs and builds what is missing.
@@ -35,6 +38,10 @@ pub(crate) fn run(project: &Project, setup: &Setup) -> Result<ExitCode> {
     if setup.with_slurm {
         prepare_schedulers(consent)?;
         out::line(format_args!("ready: Slurm and GNU parallel"))?;
+    }
+    if setup.with_nvme_cli {
+        prepare_nvme_cli(consent)?;
+        out::line(format_args!("ready: nvme-cli"))?;
     }
     if setup.with_vfio_user || setup.with_linux {
         let qemu = vfio_user::install(project)?;

@@ -67,6 +67,7 @@ mod tests {
                 blocked: None,
                 frames: None,
                 presence: None,
+                telemetry: None,
                 teardown_ack: None,
                 id: 3,
                 name: "a".into(),

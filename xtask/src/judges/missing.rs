@@ -100,6 +100,7 @@ pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &R
         | Report::Installed(_)
         | Report::Fault(_)
         | Report::Restart(_)
+        | Report::TelemetryPages(_)
         | Report::Blocked(_) => component == 0,
         Report::Change(one) => one.policy == name && is(Role::Policy),
         Report::InterruptsChange(one) => one.policy == name && is(Role::Policy),

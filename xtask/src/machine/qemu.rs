@@ -148,6 +148,11 @@ pub(crate) fn ones_file(images: &Path) -> PathBuf {
     images.join("ones")
 }
 
+/// Path of the machine's memory, in a scenario with telemetry.
+pub(crate) fn ram_file(folder: &Path) -> PathBuf {
+    folder.join("ram")
+}
+
 /// Controller and namespace, by index, that a user's disk replaces: the first namespace that is a file.
 pub fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
     scenario.controllers.iter().enumerate().find_map(|(c, controller)| {
@@ -165,10 +170,15 @@ pub fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
         Boot::Multiboot { .. } | Boot::Linux { .. } => parts.scenario.machine.memory,
     };
     let memory = format!("{}M", bytes >> 20);
+    // The machine's memory is a file where somebody outside reads it: telemetry by its name, the models by QEMU's descriptor.
+    let memory_file = if parts.scenario.telemetry.is_some() {
+        Some(format!("memory-backend-file,mem-path={}", escaped(&ram_file(parts.images))))
+    } else {
+        parts.models.map(|_| "memory-backend-memfd".to_owned())
+    };
     match parts.boot {
         Boot::Multiboot { .. } | Boot::Linux { .. } => {
-            // The models read and write the machine's memory by its file.
-            let shared = if parts.models.is_some() { ",memory-backend=ram" } else { "" };
+            let shared = if memory_file.is_some() { ",memory-backend=ram" } else { "" };
             let processor = match parts.boot {
                 Boot::Multiboot { processor, .. } => processor,
                 Boot::Linux { .. } | Boot::Whole(_) => LINUX_PROCESSOR,
@@ -181,11 +191,12 @@ pub fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
         }
         Boot::Whole(_) => {
             let iommu = if parts.scenario.machine.iommu { ",iommu=smmuv3" } else { "" };
-            line.words(&format!("-M virt,gic-version=2,highmem=off{iommu} -accel tcg -cpu cortex-a57 -smp 1"));
+            let shared = if memory_file.is_some() { ",memory-backend=ram" } else { "" };
+            line.words(&format!("-M virt,gic-version=2,highmem=off{iommu}{shared} -accel tcg -cpu cortex-a57 -smp 1"));
         }
     }
-    if parts.models.is_some() {
-        line.pair("-object", format!("memory-backend-memfd,id=ram,size={memory},share=on"));
+    if let Some(backend) = memory_file {
+        line.pair("-object", format!("{backend},id=ram,size={memory},share=on"));
     }
     line.pair("-m", memory);
     line.words("-nodefaults -display none -no-reboot");

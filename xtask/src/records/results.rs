@@ -10,7 +10,7 @@ use capdl_spec::Role;
 use report::{
     Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
     Load, Machine, Measured, Name, Namespace, PciFunction, Reconnected, Refused, Report, ResetScope, Restart, Session,
-    Stamped, Value,
+    Stamped, TelemetryPages, Value,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -112,6 +112,9 @@ pub struct Results {
     pub done: BTreeMap<Name, bool>,
     /// Events and progress over time.
     pub timeline: Timeline,
+    /// Where the components' telemetry is in the machine's memory.
+    #[serde(skip)]
+    pub telemetry_pages: Vec<TelemetryPages>,
     /// The roles of the specification's components, by name. The root task has none.
     #[serde(skip)]
     pub(crate) roles: BTreeMap<Name, Role>,
@@ -340,6 +343,7 @@ impl Results {
             }
             // These are useful with their times only, in the timeline.
             Report::Opened { .. } | Report::Progress(_) => {}
+            Report::TelemetryPages(pages) => self.telemetry_pages.push(pages),
         }
     }
 

@@ -135,6 +135,7 @@ impl Timeline {
             }
             Report::Progress(one) => self.progress.push(one.clone()),
             Report::Installed(_)
+            | Report::TelemetryPages(_)
             | Report::Blocked(_)
             | Report::PciFunction(_)
             | Report::Claimed { .. }

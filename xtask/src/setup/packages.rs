@@ -10,6 +10,8 @@ use std::process::{Command, Output, Stdio};
 const COUNTER: &str = "libc6-dev";
 /// Valgrind for the instructions of a lookup, the compiler of the fuzzers' engine, and a reader of FAT images.
 const TESTS: &[&str] = &["valgrind", "g++", "mtools"];
+/// A judge of controllers, which starts services of its own where it is installed.
+const NVME_CLI: &[&str] = &["nvme-cli"];
 /// Slurm on one node, and GNU parallel.
 const SCHEDULERS: &[&str] = &["parallel", "slurm-client", "slurm-wlm-basic-plugins", "slurmctld", "slurmd"];
 
@@ -22,6 +24,8 @@ pub enum Use {
     Everything,
     /// Parts of a soak on several machines.
     Schedulers,
+    /// The command `nvme`, and its tests.
+    NvmeCli,
 }
 
 impl Use {
@@ -30,7 +34,7 @@ impl Use {
         match self {
             Self::Machine(arch) => vec![arch],
             Self::Everything => Arch::ALL.to_vec(),
-            Self::Schedulers => Vec::new(),
+            Self::Schedulers | Self::NvmeCli => Vec::new(),
         }
     }
 
@@ -40,6 +44,7 @@ impl Use {
             Self::Machine(_) => &[COUNTER][..],
             Self::Everything => &[&[COUNTER], TESTS].concat(),
             Self::Schedulers => SCHEDULERS,
+            Self::NvmeCli => NVME_CLI,
         };
         let machines = self.architectures().into_iter().flat_map(kernel::packages);
         let all: BTreeSet<_> = machines.chain(others.iter().copied()).collect();
@@ -152,7 +157,8 @@ mod tests {
         assert!(!x86.iter().any(|package| package.contains("aarch64") || package.contains("arm")), "{x86:?}");
         assert!(!x86.iter().chain(&arm).any(|package| TESTS.contains(package)));
         assert_eq!(Use::Schedulers.packages(), SCHEDULERS);
-        assert!(!all.iter().any(|package| SCHEDULERS.contains(package)));
+        assert_eq!(Use::NvmeCli.packages(), NVME_CLI);
+        assert!(!all.iter().any(|package| SCHEDULERS.contains(package) || NVME_CLI.contains(package)));
     }
 
     #[test]

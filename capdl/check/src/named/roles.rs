@@ -12,6 +12,7 @@ use blk_api::policy;
 use capdl_spec::{ObjectKind, ROOT_BITS};
 use pci_api::names;
 use platform::{Badge, RegionKind};
+use telemetry::TELEMETRY;
 
 /// Capabilities at consecutive cptrs under one name.
 pub(super) struct Wanted {
@@ -218,6 +219,9 @@ impl System<'_> {
         all.cap(blk_api::names::POLICY, format!("{}.event", self.policy_of(index)), Badge::SIGNAL, WRITE);
         all.region(blk_api::names::DMA, format!("{name}.dma"), RegionKind::ReadWrite);
         all.region(names::ARENA, "", RegionKind::Arena);
+        if self.declaration.has_telemetry {
+            all.region(TELEMETRY, format!("{name}.{TELEMETRY}"), RegionKind::ReadWrite);
+        }
         if self.slot(name).is_some() {
             all.region(names::PRESENCE, format!("{name}.presence"), RegionKind::ReadOnly);
         }
@@ -367,7 +371,7 @@ impl System<'_> {
                 Kind::one(ObjectKind::SmallFrame)
             }
             "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
-            | "ring-server" | "dma" | "tables" | "frames" => Kind::some(ObjectKind::SmallFrame),
+            | "ring-server" | "dma" | "tables" | "frames" | TELEMETRY => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),
             "memory" => Kind::some(ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }),
             "table-1" => Kind::some(ObjectKind::TranslationTable { level: 1 }),

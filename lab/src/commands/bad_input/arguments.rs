@@ -46,6 +46,24 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a controller that nobody serves",
+        arguments: &["nvme", "--at", "/nowhere", "--", "list"],
+        says: &["no controller is served at /nowhere", "serve one with cargo xtask nvme --serve /nowhere"],
+        ..PLAIN
+    },
+    Case {
+        name: "a controller for nvme-cli that the scenario has not",
+        arguments: &["nvme", "--controller", "dsik", "--", "list"],
+        says: &["the scenario 'demo' does not have the controller 'dsik'", "it has disk"],
+        ..PLAIN
+    },
+    Case {
+        name: "a controller for nvme-cli with functions",
+        arguments: &["nvme", "--scenario", "functions", "--", "list"],
+        says: &["has virtual functions", "take virtual_functions away, or name another controller"],
+        ..PLAIN
+    },
+    Case {
         name: "minutes that are no number",
         arguments: &["soak", "--minutes", "nan"],
         says: &["'nan' for '--minutes <MINUTES>'", "give a whole number from 1 to 100000"],

@@ -4,15 +4,23 @@
 //! from the files.
 
 use super::texts::{Texts, gathered};
-use super::{attacks, benchmarks, counts, licences, options, pictures, reference, scenario};
+use super::{attacks, benchmarks, counts, licences, options, pictures, reference, scenario, subcommands};
 use anyhow::Result;
 use clap::Command;
 use xtask::project::{Project, write_whole};
 
 type Maker = fn(&Project, &mut Texts) -> Result<()>;
 
-const MAKERS: [Maker; 7] =
-    [attacks::make, pictures::make, reference::make, licences::make, benchmarks::make, counts::make, scenario::make];
+const MAKERS: [Maker; 8] = [
+    attacks::make,
+    pictures::make,
+    reference::make,
+    licences::make,
+    benchmarks::make,
+    counts::make,
+    scenario::make,
+    subcommands::make,
+];
 
 /// New texts of the documents that are out of date.
 pub(super) fn stale(project: &Project, program: &Command) -> Result<Texts> {

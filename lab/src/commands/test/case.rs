@@ -2,7 +2,7 @@
 
 use super::running::SOAK_SEEDS;
 use crate::commands::linux::LinuxCheck;
-use crate::commands::{bad_input, check, conformance, experiment, fuzz, guides, hang, scale};
+use crate::commands::{bad_input, check, conformance, experiment, fuzz, guides, hang, nvme, scale, watched};
 use crate::simulate;
 use capdl::Scenario;
 use kernel::{Arch, FixName};
@@ -27,7 +27,10 @@ pub(super) enum TestCase {
     Soak,
     Scale(scale::Scheduler),
     Fuzz(fuzz::Subject),
+    NvmeCli(nvme::rows::Row),
     Hang,
+    /// A running system is watched.
+    Watched(watched::World),
     OwnProgram,
     Files,
     Guide(guides::Guide),
@@ -76,7 +79,9 @@ impl TestCase {
             Self::BadInput(_) => Demand::NoRuns,
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
             Self::NotInstalled | Self::InstalledConformance(..) => Demand::Processor,
-            Self::Hang | Self::Files => Demand::Processor,
+            Self::Hang | Self::Files | Self::NvmeCli(_) => Demand::Processor,
+            // Rates are judged, and the run is looked for among those that go on.
+            Self::Watched(_) => Demand::Quiet,
             Self::Units | Self::Check(_) | Self::OwnProgram | Self::Guide(_) | Self::Product => Demand::Build,
             Self::Fuzz(fuzz::Subject::Planted) | Self::Scale(_) => Demand::Build,
             // Cargo builds them, and would wait for another build.
@@ -135,7 +140,9 @@ impl fmt::Display for TestCase {
             Self::Scale(scheduler) => write!(f, "parts of a soak and a sweep by {}", scheduler.name()),
             Self::Fuzz(fuzz::Subject::Planted) => f.write_str("fuzz targets find what they plant"),
             Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
+            Self::NvmeCli(row) => write!(f, "{row}"),
             Self::Hang => f.write_str(hang::NAME),
+            Self::Watched(world) => write!(f, "{world}"),
             Self::OwnProgram => f.write_str("a program of one's own in both worlds"),
             Self::Files => f.write_str("files that a tenant wrote are read by mtools"),
             Self::Guide(guide) => write!(f, "{guide}"),

@@ -5,9 +5,10 @@ use super::units;
 use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
 use crate::commands::{
-    bad_input, bench, conformance, experiment, fuzz, guides, hang, own_program, profile, scale, soak,
+    bad_input, bench, conformance, experiment, fuzz, guides, hang, nvme, own_program, profile, scale, soak, watched,
 };
 use crate::model;
+use crate::nvme_cli::program;
 use crate::seeds::{self, Failure};
 use crate::simulate::{self, RunInput, simulate};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -110,7 +111,9 @@ impl<'a> Ground<'a> {
             TestCase::Soak => soaked(),
             TestCase::Scale(scheduler) => self.scale(*scheduler),
             TestCase::Fuzz(subject) => fuzzed(self.project, *subject),
+            TestCase::NvmeCli(row) => self.nvme_cli(*row),
             TestCase::Hang => hang::check(self.project),
+            TestCase::Watched(world) => watched::check(self.project, *world),
             TestCase::OwnProgram => own_program::check(self.project),
             TestCase::Files => own_program::check_files(self.project),
             TestCase::Guide(guide) => guides::check(self.project, *guide),
@@ -251,6 +254,15 @@ impl<'a> Ground<'a> {
         check.run(self.project, &tools)
     }
 
+    /// Runs nvme-cli on the model, if it is installed.
+    fn nvme_cli(&self, row: nvme::rows::Row) -> Result<Counted> {
+        if program::installed().is_none() {
+            ensure!(!is_ci(), program::MISSING);
+            return Ok(Counted { skipped: Some(program::MISSING.to_owned()), ..Counted::default() });
+        }
+        row.check(self.project)
+    }
+
     /// Runs a scenario that measures nothing. If its timed events did not meet the load that they are about, it is repeated once
     /// with more time, unless people see it first.
     fn unmeasured(&self, (kernel, programs, _): &Built, name: &str, device: Device) -> Result<Counted> {
@@ -284,6 +296,9 @@ fn install_for_ci(project: &Project, consent: Consent, cases: &[TestCase]) {
     let note = |error: &anyhow::Error| out::note(format_args!("{error:#}"));
     if has(|case| matches!(case, TestCase::Scale(_))) {
         let _ = setup::prepare_schedulers(consent).inspect_err(note);
+    }
+    if has(|case| matches!(case, TestCase::NvmeCli(_))) {
+        let _ = setup::prepare_nvme_cli(consent).inspect_err(note);
     }
     if has(|case| matches!(case, TestCase::Model(_) | TestCase::Linux(_)))
         && vfio_user::install(project).inspect_err(note).is_ok()

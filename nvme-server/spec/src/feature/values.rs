@@ -1,6 +1,7 @@
 //! The values of features (section 5.21.1).
 
 use bitfield_struct::bitfield;
+use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Feature, set_feature};
@@ -240,4 +241,58 @@ const _: () = assert!(size_of::<HostBehavior>() == 512);
 impl HostBehavior {
     /// The host keeps the delays that CRD names.
     pub const RETRIES_LATER: Self = Self { acre: 1, reserved: [0; 511] };
+}
+
+/// Autonomous Power State Transition (section 5.21.1.12): CDW11. The data are 32 [`IdleTransition`]s, by power state.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct AutonomousPower {
+    /// APSTE: the controller changes its power state when it is idle.
+    pub enabled: bool,
+    #[bits(31)]
+    __: u32,
+}
+
+/// A transition that a controller makes when it is idle in a power state (section 5.21.1.12).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IdleTransition {
+    /// ITPS (7:3) and ITPT (31:8).
+    pub bits: U32,
+    reserved_4: [u8; 4],
+}
+
+const _: () = assert!(size_of::<IdleTransition>() == 8 && align_of::<IdleTransition>() == 1);
+
+impl IdleTransition {
+    /// Bits that are reserved.
+    pub const RESERVED: u32 = 0x7;
+
+    /// To this state, of which 5 bits count, after this time in milliseconds, of which 24 bits count.
+    #[must_use]
+    pub const fn new(state: u8, idle_ms: u32) -> Self {
+        Self { bits: U32::new(((state & 0x1f) as u32) << 3 | idle_ms << 8), reserved_4: [0; 4] }
+    }
+
+    /// ITPS: the state, which must be a non-operational one.
+    #[must_use]
+    pub const fn state(self) -> u8 {
+        (self.bits.get() >> 3 & 0x1f) as u8
+    }
+
+    /// ITPT: idle time before the transition, milliseconds; 0 is no transition.
+    #[must_use]
+    pub const fn idle_ms(self) -> u32 {
+        self.bits.get() >> 8
+    }
+}
+
+/// Host Identifier (section 5.21.1.26): CDW11. The data are 8 bytes, or 16 for a long identifier.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct HostId {
+    /// EXHID: the identifier has 128 bits.
+    pub long: bool,
+    #[bits(31)]
+    __: u32,
 }

@@ -60,8 +60,39 @@ pub struct Lpa {
     pub telemetry: bool,
     /// Persistent events.
     pub persistent_events: bool,
-    #[bits(3)]
+    /// The log pages of supported log pages and features, and scopes in that of effects. Since revision 2.0.
+    pub supported_pages: bool,
+    #[bits(2)]
     __: u8,
+}
+
+/// CTRATT of [`super::Controller`]: what else the controller supports (figure 247).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct Ctratt {
+    /// Host identifiers of 128 bits.
+    pub long_host_id: bool,
+    #[bits(31)]
+    __: u32,
+}
+
+/// SANICAP of [`super::Controller`]: sanitize operations (figure 247).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct Sanicap {
+    /// CES: crypto erase.
+    pub crypto: bool,
+    /// BES: block erase.
+    pub erase: bool,
+    /// OWS: overwrite.
+    pub overwrite: bool,
+    #[bits(26)]
+    __: u32,
+    /// NDI: blocks never stay allocated by request.
+    pub keep_inhibited: bool,
+    /// NODMMAS: 1 when media are not changed after an operation, 2 when they are.
+    #[bits(2)]
+    pub modifies_after: u8,
 }
 
 /// FNA of [`super::Controller`]: Format NVM (figure 247).

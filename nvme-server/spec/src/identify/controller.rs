@@ -39,7 +39,7 @@ pub struct Controller {
     pub rtd3e: U32,
     /// OAES: optional asynchronous events. See [`super::Oaes`].
     pub oaes: U32,
-    /// CTRATT: controller attributes.
+    /// CTRATT: controller attributes. See [`super::Ctratt`].
     pub ctratt: U32,
     /// RRLS: read recovery levels.
     pub rrls: U16,
@@ -67,7 +67,7 @@ pub struct Controller {
     pub npss_z: u8,
     /// AVSCC: format of vendor admin commands.
     pub avscc: u8,
-    /// APSTA: autonomous power state transitions.
+    /// APSTA: bit 0, there are autonomous power state transitions.
     pub apsta: u8,
     /// WCTEMP: warning temperature, kelvin.
     pub wctemp: U16,
@@ -87,7 +87,7 @@ pub struct Controller {
     pub rpmbs: U32,
     /// EDSTT: extended self-test, minutes.
     pub edstt: U16,
-    /// DSTO: self-test options.
+    /// DSTO: self-test options. Bit 0: the subsystem does one test at a time.
     pub dsto: u8,
     /// FWUG: firmware update granularity, units of 4 KiB.
     pub fwug: u8,
@@ -99,7 +99,7 @@ pub struct Controller {
     pub mntmt: U16,
     /// MXTMT: highest thermal management temperature, kelvin.
     pub mxtmt: U16,
-    /// SANICAP: sanitize capabilities.
+    /// SANICAP: sanitize capabilities. See [`super::Sanicap`].
     pub sanicap: U32,
     /// HMMINDS: smallest descriptor of the host memory buffer, units of 4 KiB.
     pub hmminds: U32,
@@ -190,7 +190,9 @@ pub struct Oacs {
     pub doorbell_buffer: bool,
     /// Get LBA Status.
     pub lba_status: bool,
-    #[bits(6)]
+    /// Lockdown. Since revision 2.0.
+    pub lockdown: bool,
+    #[bits(5)]
     __: u8,
 }
 

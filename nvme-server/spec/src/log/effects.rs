@@ -38,7 +38,28 @@ pub struct CommandEffects {
     pub execution: u8,
     /// USS: a UUID may be chosen in it.
     pub uuid: bool,
+    /// CSP: see [`Scope`]. Since revision 2.0.
     #[bits(12)]
+    pub scope: u16,
+}
+
+/// CSP and FSP: what a command or a feature is about, a bit for each (base specification 2.0, sections 5.16.1.6 and 5.16.1.18).
+#[bitfield(u16)]
+#[derive(PartialEq, Eq)]
+pub struct Scope {
+    /// A namespace.
+    pub namespace: bool,
+    /// The controller.
+    pub controller: bool,
+    /// An NVM set.
+    pub set: bool,
+    /// An endurance group.
+    pub endurance_group: bool,
+    /// A domain.
+    pub domain: bool,
+    /// The NVM subsystem.
+    pub subsystem: bool,
+    #[bits(10)]
     __: u16,
 }
 

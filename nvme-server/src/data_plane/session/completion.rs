@@ -1,9 +1,10 @@
 //! Completes commands and answers the client.
 
 use super::{PollResult, ServeError, Session};
-use crate::data_plane::in_flight::{Command, Served};
+use crate::data_plane::in_flight::{Command, Served, Work};
 use crate::data_plane::queues::Queues;
 use blk_api::Status;
+use blk_api::request::Opcode;
 use blk_api::ring::{Completed, RingError};
 use blk_api::session::Statistics;
 use nvme_driver::command::failure;
@@ -11,6 +12,20 @@ use nvme_driver::fault::DeviceFault;
 use nvme_driver::pending::Answer;
 use platform::{Kernel, Platform};
 use scheduler::Kind;
+
+/// Requests of one command each that were alike, submitted at one time and completed at another: they are counted together.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    work: Work,
+    submitted: u64,
+    now: u64,
+    count: u32,
+}
+
+impl Run {
+    /// A run of no requests.
+    pub(super) const NONE: Self = Self { work: Work::new(0, Opcode::Flush, 0), submitted: 0, now: 0, count: 0 };
+}
 
 impl<P: Platform> Session<P> {
     /// Rings for the submitted commands and publishes the answers: each doorbell and signal at most once.
@@ -44,6 +59,9 @@ impl<P: Platform> Session<P> {
 
     /// Publishes the answers, and how far the client's entries were taken.
     pub(crate) fn publish(&mut self) -> Result<(), RingError> {
+        if self.run.count > 0 {
+            self.end_run();
+        }
         self.ring.publish_taken()?;
         if self.ring.publish()? {
             self.statistics.notifications = self.statistics.notifications.wrapping_add(1);
@@ -56,20 +74,54 @@ impl<P: Platform> Session<P> {
     #[inline(always)]
     pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status, now: u64) {
         self.in_flight = self.in_flight.wrapping_sub(1);
-        if status.is_success() {
-            let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
-            let bytes = u64::from(command.work.bytes());
-            match command.work.kind() {
-                Kind::Read => *read_bytes = read_bytes.wrapping_add(bytes),
-                Kind::Write => *written_bytes = written_bytes.wrapping_add(bytes),
-                Kind::Other => {}
+        if !status.is_success() {
+            return self.fail(command, status, now);
+        }
+        match command.request {
+            Served::Whole(user_data) => {
+                let Run { work, submitted, .. } = self.run;
+                if work != command.work || submitted != command.submitted {
+                    self.end_run();
+                    self.run = Run { work: command.work, submitted: command.submitted, now, count: 0 };
+                }
+                self.run.count = self.run.count.wrapping_add(1);
+                self.answer(user_data, Status::Success, 0);
             }
-            match command.request {
-                Served::Whole(user_data) => self.answer(user_data, Status::Success, 0),
-                Served::Part(place) => self.close_one(place, Status::Success, 0),
-            }
-        } else {
-            self.fail(command, status, now);
+            Served::Part(place) => self.completed_part(command, place, now),
+        }
+    }
+
+    /// Handles the completion of a command that did a part of the request in `place`.
+    #[inline]
+    fn completed_part(&mut self, command: &Command, place: u16, now: u64) {
+        self.count(command.work, 1);
+        let answer = self.engine.pending.end_one(place, Status::Success, 0);
+        if let (Some(latencies), Some(_)) = (&mut self.latencies, answer) {
+            latencies.answered(command.work.kind(), place, now);
+        }
+        self.answer_if(answer);
+    }
+
+    /// Counts the requests of the run that ends.
+    #[inline(never)]
+    fn end_run(&mut self) {
+        let Run { work, submitted, now, count } = self.run;
+        self.run.count = 0;
+        self.count(work, count);
+        if let Some(latencies) = &mut self.latencies {
+            latencies.record(work.kind(), now.wrapping_sub(submitted), count);
+        }
+    }
+
+    /// Counts the bytes of this number of commands.
+    #[inline]
+    fn count(&mut self, work: Work, commands: u32) {
+        let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
+        let bytes = u64::from(work.bytes()).wrapping_mul(commands.into());
+        match work.kind() {
+            Kind::Read => *read_bytes = read_bytes.wrapping_add(bytes),
+            Kind::Write => *written_bytes = written_bytes.wrapping_add(bytes),
+            Kind::Other => {}
         }
     }
 

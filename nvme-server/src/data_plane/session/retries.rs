@@ -62,7 +62,12 @@ impl<P: Platform> Session<P> {
         let place = match command.request {
             Served::Part(place) => place,
             Served::Whole(user_data) => match self.engine.pending.begin(user_data) {
-                Some(place) => place,
+                Some(place) => {
+                    if let Some(latencies) = &mut self.latencies {
+                        latencies.taken(place, command.submitted);
+                    }
+                    place
+                }
                 None => return false,
             },
         };

@@ -247,7 +247,10 @@ impl<P: Platform> Session<P> {
         let refusal = match entry.check(&self.bounds) {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
                 None => {
-                    self.engine.begin(request)?;
+                    let place = self.engine.begin(request)?;
+                    if let Some(latencies) = &mut self.latencies {
+                        latencies.taken(place, turn.now);
+                    }
                     return Ok(Taken::Request);
                 }
                 Some(answer) => answer,

@@ -3,7 +3,7 @@
 use nvme_spec::feature::{Select, Timestamp};
 
 use super::config::{Operation, PowerLevel};
-use super::features::Features;
+use super::features::{Features, TRANSITIONS};
 
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_US: u64 = 1_000;
@@ -17,11 +17,13 @@ pub(crate) struct Power {
     last_operational: u8,
     /// When the last change is over. I/O waits for it.
     settled_ns: u64,
+    /// When an I/O command was fetched last.
+    active_ns: u64,
 }
 
 impl Power {
     pub(crate) const fn new(levels: Vec<PowerLevel>) -> Self {
-        Self { levels, state: 0, last_operational: 0, settled_ns: 0 }
+        Self { levels, state: 0, last_operational: 0, settled_ns: 0, active_ns: 0 }
     }
 
     /// Changes to another state. Returns the time until the controller is in it.
@@ -54,20 +56,36 @@ impl Power {
     }
 
     /// Resets with the controller: to the first state, at once.
-    pub(crate) const fn reset(&mut self) {
-        (self.state, self.last_operational, self.settled_ns) = (0, 0, 0);
+    pub(crate) const fn reset(&mut self, now_ns: u64) {
+        (self.state, self.last_operational, self.settled_ns, self.active_ns) = (0, 0, 0, now_ns);
     }
 }
 
 /// Wakes the controller for an I/O command: a state that does not process it is left for the last one that does.
 /// Returns how long the command must wait.
 pub(crate) fn wake(power: &mut Power, features: &mut Features, now_ns: u64) -> u64 {
+    idle(power, features, now_ns);
+    power.active_ns = now_ns;
     if power.is_operational() {
         return power.settled_ns.saturating_sub(now_ns);
     }
     let state = power.last_operational;
     features.enter_power_state(state);
     power.change(state, now_ns)
+}
+
+/// Makes the transitions between power states that an idle controller has made by itself up to now (section 8.4.2).
+pub(crate) fn idle(power: &mut Power, features: &mut Features, now_ns: u64) {
+    for _ in 0..TRANSITIONS {
+        let Some(transition) = features.current().transition(power.state) else { return };
+        let idle_ns = u64::from(transition.idle_ms()).saturating_mul(NS_PER_MS);
+        let at_ns = power.active_ns.max(power.settled_ns).saturating_add(idle_ns);
+        if at_ns > now_ns {
+            return;
+        }
+        features.enter_power_state(transition.state());
+        power.change(transition.state(), at_ns);
+    }
 }
 
 /// The keep alive timer (section 7.12 of the base specification 1.4).

@@ -4,10 +4,11 @@
 //! masks from it. The Commands Supported and Effects log (section 5.14.1.5) is made from it, so the log cannot differ.
 
 use nvme_spec::admin::Opcode;
-use nvme_spec::log::{CommandEffects, Effects, Execution};
+use nvme_spec::log::{CommandEffects, Effects, Execution, Scope};
 use nvme_spec::{Sqe, Status, StatusCode, nvm};
 use zerocopy::FromZeros;
 
+use super::errors::Details;
 use crate::command::refused;
 use crate::config::Config;
 use crate::controller::Controller;
@@ -35,6 +36,9 @@ const NO_WORDS: [u32; 6] = [0; 6];
 /// The UUID index in CDW14. It is a field of 1.4 and is ignored: there is no UUID list, and the log of effects offers no
 /// choice of a UUID for any command (section 8.24).
 const UUID_INDEX: u32 = 0x7f;
+
+/// The scope of everything that belongs to one controller.
+pub(super) const OF_CONTROLLER: Scope = Scope::new().with_controller(true);
 
 impl Rules {
     /// A command without effects and fields.
@@ -82,9 +86,9 @@ pub(crate) fn rules(config: &Config, opcode: Opcode) -> Option<Rules> {
         Opcode::DeleteIoSq | Opcode::DeleteIoCq => plain.with_words([0xffff]),
         Opcode::CreateIoSq => plain.with_words([u32::MAX, 0xffff_0007]).with_data(),
         Opcode::CreateIoCq => plain.with_words([u32::MAX, 0xffff_0003]).with_data(),
-        // The log specific identifier is ignored: no page here defines it.
+        // The log specific identifier is ignored: no page here defines it. The log specific field is the page's.
         Opcode::GetLogPage => {
-            plain.with_words([0xffff_80ff, u32::MAX, u32::MAX, u32::MAX, UUID_INDEX]).with_namespace().with_data()
+            plain.with_words([u32::MAX, u32::MAX, u32::MAX, u32::MAX, UUID_INDEX]).with_namespace().with_data()
         }
         Opcode::Identify => plain.with_words([0xffff_00ff, 0, 0, 0, UUID_INDEX]).with_namespace().with_data(),
         Opcode::Abort => plain.with_words([u32::MAX]),
@@ -101,6 +105,18 @@ pub(crate) fn rules(config: &Config, opcode: Opcode) -> Option<Rules> {
             plain.with_words([0xf]).with_namespace().with_data().with_effects(none.with_inventory(true))
         }
         Opcode::VirtualizationManagement if config.virtualization.is_some() => plain.with_words([0xffff_070f, 0xffff]),
+        Opcode::DeviceSelfTest if config.admin.commands.self_test => plain.with_words([0xf]).with_namespace(),
+        Opcode::Sanitize if config.admin.commands.sanitize => {
+            let effects = none.with_block_contents(true).with_execution(Execution::Alone as u8);
+            plain.with_words([0x3ff, u32::MAX]).with_effects(effects)
+        }
+        Opcode::FirmwareDownload if config.admin.commands.firmware => {
+            plain.with_words([u32::MAX, u32::MAX]).with_data()
+        }
+        Opcode::FirmwareCommit if config.admin.commands.firmware => {
+            plain.with_words([0x8000_003f]).with_effects(none.with_controller(true))
+        }
+        Opcode::Lockdown if config.admin.commands.lockdown => plain.with_words([0xff7f, 0, 0, 0, UUID_INDEX]),
         Opcode::KeepAlive if config.admin.keep_alive_100ms != 0 => plain,
         Opcode::DoorbellBufferConfig if config.admin.commands.doorbell_buffer => plain.with_data(),
         Opcode::FormatNvm if config.admin.commands.format => {
@@ -128,6 +144,7 @@ pub(crate) fn check_reserved(controller: &mut Controller, rules: &Rules, sqe: &S
 pub(crate) fn bad_field(controller: &mut Controller, sqe: &Sqe, dword: u8) -> Status {
     let (cid, opcode) = (sqe.cid().0, sqe.opcode());
     controller.violation(ViolationKind::CommandField { sq: 0, cid, opcode, dword });
+    controller.admin.explain(sqe.cid(), Details { dword: Some(dword), ..Details::default() });
     refused(StatusCode::InvalidField)
 }
 
@@ -152,8 +169,11 @@ fn reserved_dword(rules: &Rules, sqe: &Sqe) -> Option<u8> {
 pub(crate) fn effects_log(config: &Config) -> Effects {
     let mut log = Effects::new_zeroed();
     for (raw, entry) in (0..=u8::MAX).zip(&mut log.admin) {
-        let rules = Opcode::from_raw(raw).and_then(|opcode| rules(config, opcode));
-        entry.set(rules.map_or(0, |rules| rules.effects.into_bits()));
+        let effects = Opcode::from_raw(raw).and_then(|opcode| {
+            let effects = rules(config, opcode)?.effects;
+            Some(effects.with_scope(scope(opcode).into_bits()))
+        });
+        entry.set(effects.map_or(0, CommandEffects::into_bits));
     }
     for (raw, entry) in (0..=u8::MAX).zip(&mut log.io) {
         let effects = nvm::Opcode::from_raw(raw).and_then(io_effects);
@@ -162,7 +182,22 @@ pub(crate) fn effects_log(config: &Config) -> Effects {
     log
 }
 
-/// Returns the effects of an I/O command, if the controller has it.
+/// What a command is about (base specification 2.0, section 5.16.1.6).
+const fn scope(opcode: Opcode) -> Scope {
+    match opcode {
+        Opcode::FormatNvm => Scope::new().with_namespace(true),
+        Opcode::NamespaceManagement
+        | Opcode::NamespaceAttachment
+        | Opcode::FirmwareDownload
+        | Opcode::FirmwareCommit
+        | Opcode::VirtualizationManagement
+        | Opcode::Lockdown
+        | Opcode::Sanitize => Scope::new().with_subsystem(true),
+        _ => OF_CONTROLLER,
+    }
+}
+
+/// Returns the effects of an I/O command, if the controller has it. No scope is reported: Linux calls that unusual.
 fn io_effects(opcode: nvm::Opcode) -> Option<CommandEffects> {
     let supported = CommandEffects::new().with_supported(true);
     match opcode {

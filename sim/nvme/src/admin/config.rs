@@ -10,6 +10,8 @@ use crate::namespace::sane_formats;
 pub struct AdminConfig {
     /// The optional commands.
     pub commands: OptionalCommands,
+    /// The commands of secondary controllers that concern the whole subsystem.
+    pub secondary_commands: SecondaryCommands,
     /// Aborts that may be outstanding, at least 1 (ACL + 1).
     pub aborts: u8,
     /// Asynchronous event requests that may be outstanding, at least 1 (AERL + 1).
@@ -30,6 +32,16 @@ pub struct AdminConfig {
     pub critical_kelvin: u16,
     /// Granularity of the keep alive timer (KAS), units of 100 ms; 0 for a controller without one.
     pub keep_alive_100ms: u16,
+    /// Firmware slots, 2 to 7, if there are commands for them. The first is read-only, and holds the revision of the identity.
+    pub firmware_slots: u8,
+    /// How long no command is fetched while firmware is activated without a reset, in nanoseconds.
+    pub activation_ns: u64,
+    /// How long a short self-test takes, in nanoseconds; the standard allows two minutes.
+    pub short_test_ns: u64,
+    /// How long an extended self-test takes, in nanoseconds.
+    pub extended_test_ns: u64,
+    /// How long a block erase of a sanitize takes, and each pass of an overwrite, in nanoseconds.
+    pub sanitize_ns: u64,
     /// How long a format of one namespace takes, in nanoseconds.
     pub format_ns: u64,
 }
@@ -43,6 +55,24 @@ pub struct OptionalCommands {
     pub format: bool,
     /// Doorbell Buffer Config.
     pub doorbell_buffer: bool,
+    /// Firmware Image Download and Firmware Commit.
+    pub firmware: bool,
+    /// Lockdown.
+    pub lockdown: bool,
+    /// Device Self-test.
+    pub self_test: bool,
+    /// Sanitize.
+    pub sanitize: bool,
+}
+
+/// The commands of secondary controllers that concern the whole subsystem.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SecondaryCommands {
+    /// None of them, because they belong to the primary controller.
+    Own,
+    /// The primary controller's, but for Virtualization Management. So have QEMU's, which execute Namespace Attachment for any
+    /// function.
+    AsPrimary,
 }
 
 /// A power state.
@@ -72,7 +102,16 @@ impl Default for AdminConfig {
         let level =
             |max_power_10mw, operation, entry_us, exit_us| PowerLevel { max_power_10mw, operation, entry_us, exit_us };
         Self {
-            commands: OptionalCommands { namespaces: true, format: true, doorbell_buffer: true },
+            commands: OptionalCommands {
+                namespaces: true,
+                format: true,
+                doorbell_buffer: true,
+                firmware: true,
+                lockdown: true,
+                self_test: true,
+                sanitize: true,
+            },
+            secondary_commands: SecondaryCommands::Own,
             aborts: 4,
             event_requests: 4,
             error_entries: 64,
@@ -87,12 +126,27 @@ impl Default for AdminConfig {
             warning_kelvin: 343,
             critical_kelvin: 373,
             keep_alive_100ms: 0,
+            firmware_slots: 3,
+            activation_ns: 40_000_000,
+            short_test_ns: 5_000_000_000,
+            extended_test_ns: 60_000_000_000,
+            sanitize_ns: 2_000_000_000,
             format_ns: 100_000_000,
         }
     }
 }
 
 impl AdminConfig {
+    /// Whether a power state processes no I/O, so that an idle controller can enter it by itself.
+    pub(crate) fn has_idle_states(&self) -> bool {
+        self.power_states.iter().any(|level| level.operation == Operation::NonOperational)
+    }
+
+    /// Number of firmware slots.
+    pub(crate) const fn slots(&self) -> u8 {
+        if self.commands.firmware { self.firmware_slots } else { 1 }
+    }
+
     /// Returns the same configuration with each impossible value replaced by the nearest possible one.
     pub(crate) fn sane(&self) -> Self {
         let mut sane = self.clone();
@@ -100,6 +154,7 @@ impl AdminConfig {
         sane.event_requests = sane.event_requests.max(1);
         sane.error_entries = sane.error_entries.clamp(1, 256);
         sane.max_namespaces = sane.max_namespaces.clamp(1, 1024);
+        sane.firmware_slots = sane.firmware_slots.clamp(2, 7);
         sane.formats = sane_formats(sane.formats);
         sane.power_states.truncate(32);
         match sane.power_states.first_mut() {

@@ -4,9 +4,12 @@
 
 use std::collections::VecDeque;
 
-use nvme_spec::log::ErrorEntry;
+use nvme_spec::log::{ErrorEntry, ErrorLocation};
 use nvme_spec::{QueueId, Sqe, Status};
 use zerocopy::IntoBytes;
+
+/// Bytes of a dword.
+const DWORD: u8 = 4;
 
 /// Further fields of a failed command's log entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,6 +18,8 @@ pub(crate) struct Details {
     pub(crate) lba: u64,
     /// Command specific information of the entry.
     pub(crate) command_specific: u64,
+    /// The dword of the command that is wrong, if one is.
+    pub(crate) dword: Option<u8>,
 }
 
 /// Error Information entries, the newest first.
@@ -38,6 +43,9 @@ impl ErrorLog {
         entry.nsid.set(sqe.nsid);
         entry.lba.set(details.lba);
         entry.command_specific.set(details.command_specific);
+        if let Some(dword) = details.dword {
+            entry.location.set(ErrorLocation::new().with_byte(dword.saturating_mul(DWORD)).into_bits());
+        }
         self.push(entry);
         status.with_more()
     }
@@ -88,13 +96,14 @@ mod tests {
         let mut log = ErrorLog::new(2);
         for cid in 1..=3 {
             let sqe = Sqe::new(0x02, Cid(cid), Nsid(5), DataPointer::NONE);
-            let details = Details { lba: 7, command_specific: 9 };
+            let details = Details { lba: 7, command_specific: 9, dword: Some(11) };
             let status = log.record(4, &sqe, StatusCode::LbaOutOfRange.into(), details);
             assert!(status.more());
         }
         let [newest, older] = entries(&log).try_into().unwrap();
         assert_eq!((newest.count.get(), newest.cid.get(), newest.sqid.get(), newest.nsid.get()), (3, 3, 4, 5));
         assert_eq!((newest.lba.get(), newest.command_specific.get()), (7, 9));
+        assert_eq!(newest.location.get(), 44);
         assert_eq!(newest.status().code(), StatusCode::LbaOutOfRange);
         assert_eq!(older.count.get(), 2);
         assert_eq!(log.count(), 3);

@@ -1,14 +1,15 @@
 //! Asynchronous events: outstanding requests, pending events, and events that are masked until their log page is read.
 //!
-//! Section 5.2 of the base specification 1.4. Left out: the choice of events by feature 0Bh, for which the reporter
-//! consults [`super::features`], and posting completions, which the core does.
+//! Section 5.2 of the base specification 1.4. A reported event masks all events of its type, whatever their log pages. Left
+//! out: the choice of events by feature 0Bh, for which the reporter consults [`super::features`], and posting completions,
+//! which the core does.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::{Cid, StatusCode};
 
-/// The kind of event and the log page that clears it: one of each is reported until that page is read.
+/// The type of event and the log page that clears it.
 type Source = (u8, u8);
 
 /// Outstanding Asynchronous Event Requests, and events without a request.
@@ -24,7 +25,7 @@ pub(crate) struct Events {
 /// The state of a source of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Happened; waits for a request.
+    /// Happened; waits for a request, and for the end of the mask of its type.
     Pending(AsyncEvent),
     /// Reported; further events are masked until the log page is read.
     Masked,
@@ -55,13 +56,18 @@ impl Events {
 
     /// Takes the next request to complete, with its event.
     pub(crate) fn take_due(&mut self) -> Option<(Cid, AsyncEvent)> {
-        let (state, event) = self.sources.values_mut().find_map(|state| match *state {
-            State::Pending(event) => Some((state, event)),
-            State::Masked => None,
+        let (source, event) = self.sources.iter().find_map(|(source, state)| match *state {
+            State::Pending(event) if !self.is_masked(source.0) => Some((*source, event)),
+            State::Pending(_) | State::Masked => None,
         })?;
         let cid = self.requests.pop_front()?;
-        *state = State::Masked;
+        self.sources.insert(source, State::Masked);
         Some((cid, event))
+    }
+
+    /// Whether an event of this type was reported, and its log page was not read since.
+    fn is_masked(&self, kind: u8) -> bool {
+        self.sources.iter().any(|(source, state)| source.0 == kind && *state == State::Masked)
     }
 
     /// Clears the events of a log page that was read with Retain Asynchronous Event 0: they may be reported again.
@@ -115,6 +121,23 @@ mod tests {
         events.report(AsyncEvent::RELIABILITY);
         assert_eq!(events.take_due(), Some((Cid(3), AsyncEvent::RELIABILITY)));
         assert_eq!(events.take_due(), None);
+    }
+
+    #[test]
+    fn a_reported_event_masks_its_type_until_its_own_log_is_read() {
+        let mut events = Events::new(4);
+        for cid in 1..=4 {
+            events.request(Cid(cid)).unwrap();
+        }
+        events.report(AsyncEvent::NAMESPACE_CHANGED);
+        assert_eq!(events.take_due(), Some((Cid(1), AsyncEvent::NAMESPACE_CHANGED)));
+        events.report(AsyncEvent::FIRMWARE_ACTIVATION);
+        events.report(AsyncEvent::SANITIZE_COMPLETED);
+        assert_eq!(events.take_due(), Some((Cid(2), AsyncEvent::SANITIZE_COMPLETED)));
+        events.log_read(AsyncEvent::SANITIZE_COMPLETED.log_page());
+        assert_eq!(events.take_due(), None);
+        events.log_read(AsyncEvent::NAMESPACE_CHANGED.log_page());
+        assert_eq!(events.take_due(), Some((Cid(3), AsyncEvent::FIRMWARE_ACTIVATION)));
     }
 
     #[test]

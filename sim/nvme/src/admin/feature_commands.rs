@@ -1,17 +1,18 @@
 //! Set Features and Get Features (sections 5.21 and 5.13): the accepted values and their consequences.
 
 use nvme_spec::feature::{
-    ErrorRecovery, Feature, GetDw10, HostBehavior, InterruptVector, NumberOfQueues, PowerManagement, Select, SetDw10,
-    TemperatureThreshold, Timestamp,
+    ErrorRecovery, Feature, GetDw10, InterruptVector, NumberOfQueues, PowerManagement, Select, SetDw10,
+    TemperatureThreshold,
 };
 use nvme_spec::{Nsid, Sqe, Status, StatusCode};
-use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::bad_field;
+use super::data_features;
 use super::features::{Keep, Which, capabilities};
 use super::names::{Named, named};
 use super::smart;
 use crate::command::{Command, Outcome, refused};
+use crate::config::Config;
 use crate::controller::Controller;
 use crate::host::Host;
 
@@ -29,17 +30,17 @@ pub(crate) fn set(controller: &mut Controller, command: &Command, host: &mut dyn
     if dw10.save() && !capabilities(feature).saveable() {
         return Err(refused(StatusCode::FeatureNotSaveable));
     }
-    if sqe.cdw11 & !set_mask(feature) != 0 {
+    if sqe.cdw11 & !set_mask(&controller.config, feature) != 0 {
         return Err(bad_field(controller, sqe, 11));
     }
     check_data_pointer(controller, feature, sqe)?;
-    match feature {
-        Feature::Timestamp => return set_timestamp(controller, command, host),
-        Feature::HostBehavior => return set_host_behavior(controller, command, host),
-        _ => {}
-    }
-    let value = accept(controller, feature, sqe)?;
     let keep = if dw10.save() { Keep::Saved } else { Keep::UntilReset };
+    if data_features::has_data(feature) {
+        data_features::set(controller, command, (feature, keep), host)?;
+        return Ok(Outcome::SUCCESS);
+    }
+    controller.admin.follow_idleness(controller.clock_ns);
+    let value = accept(controller, feature, sqe)?;
     for nsid in names {
         controller.admin.features.set(feature, Which { nsid, cdw11: value }, keep);
     }
@@ -62,32 +63,31 @@ pub(crate) fn get(controller: &mut Controller, command: &Command, host: &mut dyn
         return Err(bad_field(controller, sqe, 11));
     }
     check_data_pointer(controller, feature, sqe)?;
-    if feature == Feature::Timestamp && select != Select::Supported {
-        let timestamp = controller.admin.timestamp.at(controller.clock_ns, select);
-        controller.data_to_host(command, timestamp.as_bytes(), host)?;
-        return Ok(Outcome::SUCCESS);
+    if data_features::has_data(feature) && select != Select::Supported {
+        let dw0 = data_features::get(controller, command, (feature, select), host)?;
+        return Ok(Outcome::Done { dw0, status: Status::SUCCESS });
     }
-    if feature == Feature::HostBehavior && select != Select::Supported {
-        let keeps = controller.settings.keeps_retry_delays && select == Select::Current;
-        let behavior = HostBehavior { acre: keeps.into(), ..HostBehavior::new_zeroed() };
-        controller.data_to_host(command, behavior.as_bytes(), host)?;
-        return Ok(Outcome::SUCCESS);
-    }
+    controller.admin.follow_idleness(controller.clock_ns);
     let dw0 = controller.admin.features.get(feature, Which { nsid, cdw11: sqe.cdw11 }, select);
     Ok(Outcome::Done { dw0, status: Status::SUCCESS })
 }
 
 /// Returns the feature of this number, if the controller has it.
 fn feature(controller: &Controller, fid: u8) -> Result<Feature, Status> {
-    let known = Feature::from_raw(fid).ok_or(refused(StatusCode::InvalidField))?;
-    let is_there = match known {
-        Feature::VolatileWriteCache => controller.config.cache.is_some(),
-        Feature::KeepAliveTimer => controller.config.admin.keep_alive_100ms != 0,
-        Feature::HostBehavior => controller.config.retry_delays_100ms != [0; 3],
-        Feature::LbaRangeType | Feature::AutonomousPower | Feature::HostMemoryBuffer => false,
+    let known = Feature::from_raw(fid).filter(|&feature| is_there(&controller.config, feature));
+    known.ok_or(refused(StatusCode::InvalidField))
+}
+
+/// Whether the controller has the feature.
+pub(super) fn is_there(config: &Config, feature: Feature) -> bool {
+    match feature {
+        Feature::VolatileWriteCache => config.cache.is_some(),
+        Feature::KeepAliveTimer => config.admin.keep_alive_100ms != 0,
+        Feature::HostBehavior => config.retry_delays_100ms != [0; 3],
+        Feature::AutonomousPower => config.admin.has_idle_states(),
+        Feature::LbaRangeType | Feature::HostMemoryBuffer => false,
         _ => true,
-    };
-    is_there.then_some(known).ok_or(refused(StatusCode::InvalidField))
+    }
 }
 
 /// Returns the namespaces that the command addresses; 0 stands for the controller as a whole. By any valid NSID the value
@@ -112,16 +112,17 @@ fn namespaces(controller: &Controller, feature: Feature, sqe: &Sqe) -> Result<Ve
 }
 
 /// Bits of CDW11 that Set Features uses for this feature.
-const fn set_mask(feature: Feature) -> u32 {
+fn set_mask(config: &Config, feature: Feature) -> u32 {
     match feature {
         Feature::Arbitration => 0xffff_ff07,
         Feature::PowerManagement => 0xff,
         Feature::TemperatureThreshold => 0x003f_ffff,
         Feature::ErrorRecovery | Feature::InterruptVector => 0x0001_ffff,
-        Feature::VolatileWriteCache | Feature::WriteAtomicity => 1,
+        Feature::VolatileWriteCache | Feature::WriteAtomicity | Feature::AutonomousPower | Feature::HostId => 1,
         Feature::NumberOfQueues | Feature::KeepAliveTimer => u32::MAX,
         Feature::InterruptCoalescing => 0xffff,
-        // The warnings that exist, and the one notice that OAES promises.
+        // The warnings that exist, and the notices that OAES promises.
+        Feature::AsyncEvents if config.admin.commands.firmware => 0x033f,
         Feature::AsyncEvents => 0x013f,
         _ => 0,
     }
@@ -132,6 +133,7 @@ const fn get_mask(feature: Feature) -> u32 {
     match feature {
         Feature::TemperatureThreshold => 0x003f_0000,
         Feature::InterruptVector => 0xffff,
+        Feature::HostId => 1,
         _ => 0,
     }
 }
@@ -141,16 +143,22 @@ fn names_a_value(controller: &Controller, feature: Feature, sqe: &Sqe) -> bool {
     match feature {
         Feature::TemperatureThreshold => {
             let threshold = TemperatureThreshold::from_bits(sqe.cdw11);
-            threshold.sensor() == 0 && threshold.under() <= 1
+            has_sensor(controller, threshold.sensor()) && threshold.under() <= 1
         }
         Feature::InterruptVector => InterruptVector::from_bits(sqe.cdw11).vector() < controller.limits.vectors,
         _ => true,
     }
 }
 
+/// Whether there is a temperature sensor of this number; 0 is the composite temperature.
+fn has_sensor(controller: &Controller, sensor: u8) -> bool {
+    let Some(index) = usize::from(sensor).checked_sub(1) else { return true };
+    controller.config.admin.health.sensors_kelvin.get(index).is_some_and(|&kelvin| kelvin != 0)
+}
+
 /// Refuses a data pointer for a feature without data.
 fn check_data_pointer(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<(), Status> {
-    if !matches!(feature, Feature::Timestamp | Feature::HostBehavior) && (sqe.prp1 != 0 || sqe.prp2 != 0) {
+    if !data_features::has_data(feature) && (sqe.prp1 != 0 || sqe.prp2 != 0) {
         return Err(bad_field(controller, sqe, 6));
     }
     Ok(())
@@ -167,7 +175,8 @@ fn accept(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<u3
         }
         Feature::TemperatureThreshold => {
             let threshold = TemperatureThreshold::from_bits(value);
-            matches!(threshold.sensor(), 0 | TemperatureThreshold::ALL_SENSORS) && threshold.under() <= 1
+            let is_all = threshold.sensor() == TemperatureThreshold::ALL_SENSORS;
+            (is_all || has_sensor(controller, threshold.sensor())) && threshold.under() <= 1
         }
         // NSFEAT does not offer errors for unwritten blocks.
         Feature::ErrorRecovery => !ErrorRecovery::from_bits(value).unwritten_is_error(),
@@ -209,21 +218,4 @@ fn follow(controller: &mut Controller, feature: Feature, value: u32) -> Outcome 
         _ => {}
     }
     Outcome::SUCCESS
-}
-
-fn set_timestamp(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
-    let mut timestamp = Timestamp::new_zeroed();
-    controller.data_from_host(command, timestamp.as_mut_bytes(), host)?;
-    controller.admin.timestamp.set(timestamp.milliseconds(), controller.clock_ns);
-    Ok(Outcome::SUCCESS)
-}
-
-fn set_host_behavior(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
-    let mut behavior = HostBehavior::new_zeroed();
-    controller.data_from_host(command, behavior.as_mut_bytes(), host)?;
-    if behavior.acre > 1 || behavior.reserved.iter().any(|&byte| byte != 0) {
-        return Err(refused(StatusCode::InvalidField));
-    }
-    controller.settings.keeps_retry_delays = behavior.acre == 1;
-    Ok(Outcome::SUCCESS)
 }

@@ -6,12 +6,16 @@
 use std::collections::BTreeMap;
 
 use nvme_spec::feature::{
-    ArbitrationWeights, AsyncEvents, Capabilities, ErrorRecovery, Feature, InterruptCoalescing, InterruptVector,
-    NumberOfQueues, PowerManagement, Select, TemperatureThreshold, WriteAtomicity, WriteCache,
+    ArbitrationWeights, AsyncEvents, AutonomousPower, Capabilities, ErrorRecovery, Feature, IdleTransition,
+    InterruptCoalescing, InterruptVector, NumberOfQueues, PowerManagement, Select, TemperatureThreshold,
+    WriteAtomicity, WriteCache,
 };
 
 use super::health::Thresholds;
 use crate::settings::{Coalescing, Settings};
+
+/// Transitions of an idle controller: one for each power state that there can be.
+pub(super) const TRANSITIONS: usize = 32;
 
 /// A value for each feature.
 #[derive(Clone, Debug)]
@@ -30,6 +34,9 @@ pub(crate) struct Values {
     atomicity: WriteAtomicity,
     pub(crate) events: AsyncEvents,
     pub(crate) keep_alive_ms: u32,
+    autonomous: AutonomousPower,
+    /// By power state.
+    transitions: [IdleTransition; TRANSITIONS],
 }
 
 /// Inputs of the defaults.
@@ -110,6 +117,25 @@ impl Features {
             .with_cqs_z(asked.cqs_z().min(self.most_queues.cqs_z()))
     }
 
+    /// Returns a value of the autonomous power state transitions: whether there are any, and which.
+    pub(super) fn transitions(&self, select: Select) -> (AutonomousPower, [IdleTransition; TRANSITIONS]) {
+        let values = match select {
+            Select::Current | Select::Supported => &self.current,
+            Select::Default => &self.default,
+            Select::Saved => &self.saved,
+        };
+        (values.autonomous, values.transitions)
+    }
+
+    /// Sets the autonomous power state transitions, which were found valid.
+    pub(super) fn set_transitions(&mut self, value: AutonomousPower, table: [IdleTransition; TRANSITIONS], keep: Keep) {
+        let set = |values: &mut Values| (values.autonomous, values.transitions) = (value, table);
+        set(&mut self.current);
+        if keep == Keep::Saved {
+            set(&mut self.saved);
+        }
+    }
+
     /// Records that the controller enters this power state of its own accord.
     pub(crate) fn enter_power_state(&mut self, state: u8) {
         self.current.power = self.current.power.with_state(state);
@@ -148,17 +174,24 @@ pub(crate) const fn capabilities(feature: Feature) -> Capabilities {
         | Feature::Timestamp
         | Feature::KeepAliveTimer
         | Feature::PowerManagement
-        | Feature::HostBehavior => changeable,
+        | Feature::HostBehavior
+        | Feature::HostId => changeable,
         _ => changeable.with_saveable(true),
     }
 }
 
 impl Values {
+    /// Returns the transition that an idle controller makes in a power state, if there is one.
+    pub(super) fn transition(&self, state: u8) -> Option<IdleTransition> {
+        let transition = self.transitions.get(usize::from(state)).copied()?;
+        (self.autonomous.enabled() && transition.idle_ms() != 0).then_some(transition)
+    }
+
     fn new(shape: Shape) -> Self {
         Self {
             arbitration: ArbitrationWeights::new(),
             power: PowerManagement::new(),
-            thresholds: Thresholds { over: shape.warning_kelvin, under: 0 },
+            thresholds: Thresholds::new(shape.warning_kelvin),
             recovery: BTreeMap::new(),
             write_cache: WriteCache::new().with_enabled(true),
             queues: None,
@@ -167,6 +200,8 @@ impl Values {
             atomicity: WriteAtomicity::new(),
             events: AsyncEvents::new(),
             keep_alive_ms: 0,
+            autonomous: AutonomousPower::new(),
+            transitions: [IdleTransition::new(0, 0); TRANSITIONS],
         }
     }
 
@@ -176,8 +211,9 @@ impl Values {
             Feature::Arbitration => self.arbitration.into_bits(),
             Feature::PowerManagement => self.power.into_bits(),
             Feature::TemperatureThreshold => {
-                let under = TemperatureThreshold::from_bits(which.cdw11).under() != 0;
-                u32::from(if under { self.thresholds.under } else { self.thresholds.over })
+                let threshold = TemperatureThreshold::from_bits(which.cdw11);
+                let band = self.thresholds.band(threshold.sensor());
+                u32::from(if threshold.under() != 0 { band.under } else { band.over })
             }
             Feature::ErrorRecovery => self.recovery.get(&which.nsid).copied().unwrap_or_default().into_bits(),
             Feature::VolatileWriteCache => self.write_cache.into_bits(),
@@ -191,6 +227,7 @@ impl Values {
             Feature::WriteAtomicity => self.atomicity.into_bits(),
             Feature::AsyncEvents => self.events.into_bits(),
             Feature::KeepAliveTimer => self.keep_alive_ms,
+            Feature::AutonomousPower => self.autonomous.into_bits(),
             _ => 0,
         })
     }
@@ -202,8 +239,10 @@ impl Values {
             Feature::PowerManagement => self.power = PowerManagement::from_bits(value),
             Feature::TemperatureThreshold => {
                 let threshold = TemperatureThreshold::from_bits(value);
-                let place = if threshold.under() != 0 { &mut self.thresholds.under } else { &mut self.thresholds.over };
-                *place = threshold.kelvin();
+                for band in self.thresholds.bands_mut(threshold.sensor()) {
+                    let place = if threshold.under() != 0 { &mut band.under } else { &mut band.over };
+                    *place = threshold.kelvin();
+                }
             }
             Feature::ErrorRecovery => {
                 self.recovery.insert(which.nsid, ErrorRecovery::from_bits(value));
@@ -220,6 +259,7 @@ impl Values {
             Feature::WriteAtomicity => self.atomicity = WriteAtomicity::from_bits(value),
             Feature::AsyncEvents => self.events = AsyncEvents::from_bits(value),
             Feature::KeepAliveTimer => self.keep_alive_ms = value,
+            Feature::AutonomousPower => self.autonomous = AutonomousPower::from_bits(value),
             _ => {}
         }
     }

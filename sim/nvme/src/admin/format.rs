@@ -4,10 +4,12 @@
 //! namespace, and Identify reports the progress. Left out: metadata, protection information, cryptographic erase.
 
 use nvme_spec::admin::{FormatDw10, SecureErase};
-use nvme_spec::{Sqe, Status, StatusCode};
+use nvme_spec::log::SelfTestResult;
+use nvme_spec::{Nsid, Sqe, Status, StatusCode};
 
 use super::commands::bad_field;
 use super::names::{Named, check_formatted, named};
+use super::self_test;
 use crate::attachment::Attachments;
 use crate::command::{Command, Outcome, refused};
 use crate::controller::Controller;
@@ -51,6 +53,7 @@ fn namespaces(controller: &Controller, sqe: &Sqe) -> Result<Vec<u32>, Status> {
 }
 
 fn format(controller: &mut Controller, nsid: u32, index: u8, ns: u64) {
+    self_test::disturb(controller, Nsid(nsid), SelfTestResult::AbortedByFormat);
     // Writes that are not durable yet must not bring back old data over the format when power is lost.
     controller.settle(nsid);
     let Some(namespace) = controller.namespaces.get_mut(nsid) else { return };

@@ -13,7 +13,7 @@ use crate::fault::Hit;
 /// Makes the change that the happening is. The fault hits when [`deliver_events`](super::deliver_events) reports the event to the driver.
 pub(crate) fn happen(controller: &mut Controller, happening: Happening) -> Hit {
     let admin = &mut controller.admin;
-    let over_kelvin = admin.features.current().thresholds.over;
+    let over_kelvin = admin.features.current().thresholds.band(0).over;
     let mut health = admin.monitor.health();
     match happening {
         Happening::Spare => health.spare_percent = health.spare_threshold_percent.saturating_sub(1),

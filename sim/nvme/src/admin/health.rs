@@ -2,15 +2,23 @@
 //!
 //! Left out: minutes busy with commands, and thermal management.
 
+use nvme_spec::feature::TemperatureThreshold;
 use nvme_spec::log::Warnings;
 
 pub(super) const NS_PER_MINUTE: u128 = 60_000_000_000;
+
+/// Temperature sensors that there can be.
+const SENSORS: usize = 8;
+/// The sensor number that stands for all temperatures.
+const ALL_SENSORS: u8 = TemperatureThreshold::ALL_SENSORS;
 
 /// Readings of a controller's sensors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Health {
     /// Composite temperature, kelvin.
     pub temperature_kelvin: u16,
+    /// Temperature sensors 1 to 8, kelvin; 0 for one that is not there. A sensor that is not there at the start never is.
+    pub sensors_kelvin: [u16; SENSORS],
     /// Available spare, percent.
     pub spare_percent: u8,
     /// Spare below which the controller warns, percent.
@@ -34,6 +42,7 @@ impl Default for Health {
     fn default() -> Self {
         Self {
             temperature_kelvin: 313,
+            sensors_kelvin: [313, 318, 0, 0, 0, 0, 0, 0],
             spare_percent: 100,
             spare_threshold_percent: 10,
             used_percent: 0,
@@ -42,11 +51,43 @@ impl Default for Health {
     }
 }
 
-/// Temperatures beyond which there is a warning, kelvin (feature 04h).
+/// Temperatures from which there is a warning, kelvin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Thresholds {
+pub(crate) struct Band {
     pub(crate) over: u16,
     pub(crate) under: u16,
+}
+
+/// Thresholds of all temperatures (feature 04h): the composite one first, then those of the sensors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Thresholds([Band; 1 + SENSORS]);
+
+impl Thresholds {
+    /// Returns the defaults (section 5.21.1.4): no sensor warns, and none at all of cold.
+    pub(crate) const fn new(warning_kelvin: u16) -> Self {
+        let mut bands = [Band { over: u16::MAX, under: 0 }; 1 + SENSORS];
+        bands[0].over = warning_kelvin;
+        Self(bands)
+    }
+
+    /// Returns the thresholds of a sensor; 0 is the composite temperature.
+    pub(crate) fn band(&self, sensor: u8) -> Band {
+        self.0.get(usize::from(sensor)).copied().unwrap_or(self.0[0])
+    }
+
+    /// Returns the thresholds that a number stands for.
+    pub(crate) fn bands_mut(&mut self, sensor: u8) -> impl Iterator<Item = &mut Band> {
+        let is_meant = move |index: usize| sensor == ALL_SENSORS || usize::from(sensor) == index;
+        self.0.iter_mut().enumerate().filter_map(move |(index, band)| is_meant(index).then_some(band))
+    }
+
+    /// Whether one of these readings, the composite one first, is beyond its thresholds. A sensor that is not there has none.
+    fn are_left_by(&self, readings: impl Iterator<Item = Option<u16>>) -> bool {
+        let is_beyond = |(band, reading): (&Band, Option<u16>)| {
+            reading.is_some_and(|kelvin| kelvin >= band.over || kelvin <= band.under)
+        };
+        self.0.iter().zip(readings).any(is_beyond)
+    }
 }
 
 /// Health over time.
@@ -93,11 +134,19 @@ impl Monitor {
 
     /// Computes the warnings again. Returns those that are new.
     pub(crate) fn reconsider(&mut self, thresholds: Thresholds) -> Warnings {
-        let Health { temperature_kelvin: kelvin, spare_percent, spare_threshold_percent, used_percent: _, media } =
-            self.health;
+        let Health {
+            temperature_kelvin,
+            sensors_kelvin,
+            spare_percent,
+            spare_threshold_percent,
+            used_percent: _,
+            media,
+        } = self.health;
+        let sensors = sensors_kelvin.into_iter().map(|kelvin| (kelvin != 0).then_some(kelvin));
+        let readings = std::iter::once(Some(temperature_kelvin)).chain(sensors);
         let warnings = Warnings::new()
             .with_spare(spare_percent < spare_threshold_percent)
-            .with_temperature(kelvin >= thresholds.over || kelvin <= thresholds.under)
+            .with_temperature(thresholds.are_left_by(readings))
             .with_reliability(media == Media::Degraded);
         let fresh = warnings.into_bits() & !self.warnings.into_bits();
         self.warnings = warnings;
@@ -113,7 +162,11 @@ pub(super) fn minutes(ns: u64) -> u32 {
 mod tests {
     use super::*;
 
-    const MILD: Thresholds = Thresholds { over: 343, under: 273 };
+    const MILD: Thresholds = {
+        let mut mild = Thresholds::new(343);
+        mild.0[0].under = 273;
+        mild
+    };
 
     #[test]
     fn a_warning_is_fresh_only_when_it_begins() {

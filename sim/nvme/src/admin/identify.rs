@@ -5,7 +5,7 @@
 use nvme_spec::Nsid;
 use nvme_spec::admin::{Cns, IdentifyDw10};
 use nvme_spec::identify::{
-    self, Cmic, CommandSetId, ControllerList, Flbas, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList,
+    self, Cmic, CommandSetId, ControllerList, Ctratt, Flbas, Fna, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList,
     NvmLimits, Oacs, Oaes, Oncs,
 };
 use nvme_spec::registers::{IOCQES_16, IOSQES_64, Vs};
@@ -14,7 +14,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::bad_field;
 use super::names::{self, Named, named};
-use super::{namespaces, virtualization};
+use super::{firmware, namespaces, sanitize, virtualization};
 use crate::attachment::Place;
 use crate::command::{Command, Outcome, refused};
 use crate::config::CommandLimits;
@@ -26,8 +26,12 @@ use crate::namespace::Namespace;
 /// The data of every selector.
 type Page = [u8; 4096];
 
-/// FRMW: there is one slot, which cannot be written.
-const FIRMWARE: Frmw = Frmw::new().with_first_read_only(true).with_slots(1);
+/// FWUG: pieces of firmware are multiples of 4 KiB.
+const FIRMWARE_UNITS: u8 = 1;
+/// Unit of EDSTT.
+const NS_PER_MINUTE: u64 = 60_000_000_000;
+/// Unit of MTFA.
+const NS_PER_100_MS: u64 = 100_000_000;
 /// VWC: by bits 2:1, Flush may name all namespaces.
 const FLUSH_ALL: u8 = 0b110;
 /// DLFEAT: deallocated blocks read as zeroes, and Write Zeroes may deallocate.
@@ -114,7 +118,8 @@ fn report_identity(controller: &Controller, about: &mut identify::Controller) {
     about.ssvid.set(identity.subsystem_vendor_id);
     put_text(&mut about.sn, &identity.serial, b' ');
     put_text(&mut about.mn, &identity.model, b' ');
-    put_text(&mut about.fr, &identity.firmware, b' ');
+    let firmware = &controller.subsystem.firmware;
+    about.fr = firmware.revision(firmware.active()).unwrap_or_default();
     put_text(&mut about.subnqn[..223], &identity.subsystem_name, 0);
     let is_secondary = controller.member.place != Place::PRIMARY;
     let has_others = is_secondary || controller.config.virtualization.is_some();
@@ -136,20 +141,35 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
         .with_format(commands.format)
         .with_namespaces(commands.namespaces)
         .with_virtualization(controller.config.virtualization.is_some())
-        .with_doorbell_buffer(commands.doorbell_buffer);
+        .with_doorbell_buffer(commands.doorbell_buffer)
+        .with_firmware(commands.firmware)
+        .with_self_test(commands.self_test)
+        .with_lockdown(commands.lockdown);
     about.oacs.set(optional.into_bits());
-    about.oaes.set(Oaes::new().with_namespace_changed(true).into_bits());
+    about.oaes.set(Oaes::new().with_namespace_changed(true).with_firmware_activation(commands.firmware).into_bits());
+    about.ctratt.set(Ctratt::new().with_long_host_id(true).into_bits());
     about.acl_z = config.aborts.saturating_sub(1);
     about.aerl_z = config.event_requests.saturating_sub(1);
-    about.frmw = FIRMWARE.into_bits();
-    about.lpa = Lpa::new().with_effects(true).with_extended(true).into_bits();
+    about.frmw = firmware::attributes(config).into_bits();
+    if commands.firmware {
+        about.fwug = FIRMWARE_UNITS;
+        about.mtfa.set(u16::try_from(config.activation_ns.div_ceil(NS_PER_100_MS)).unwrap_or(u16::MAX));
+    }
+    about.lpa = Lpa::new().with_effects(true).with_extended(true).with_supported_pages(true).into_bits();
     about.elpe_z = u8::try_from(config.error_entries.saturating_sub(1)).unwrap_or(u8::MAX);
     about.npss_z = u8::try_from(config.power_states.len().saturating_sub(1)).unwrap_or(u8::MAX);
     for (place, level) in about.psd.iter_mut().zip(&config.power_states) {
         *place = level.descriptor();
     }
+    about.apsta = config.has_idle_states().into();
     about.wctemp.set(config.warning_kelvin);
     about.cctemp.set(config.critical_kelvin);
+    if commands.self_test {
+        about.edstt.set(u16::try_from(config.extended_test_ns.div_ceil(NS_PER_MINUTE)).unwrap_or(u16::MAX));
+    }
+    if commands.sanitize {
+        about.sanicap.set(sanitize::CAPABILITIES.into_bits());
+    }
     about.kas.set(config.keep_alive_100ms);
     about.crdt = controller.config.retry_delays_100ms.map(Into::into);
     about.fna = Fna::new().into_bits();

@@ -2,39 +2,48 @@
 //!
 //! [`execute`] looks a command up in the table of [`commands`], refuses one with reserved fields set, and passes it to
 //! the module of its kind. Then it completes event requests for which there is an event. Statuses are those of the base
-//! specification 1.4; a refusal has Do Not Retry unless the same command may succeed at another time.
+//! specification 1.4, and for Lockdown those of 2.0; a refusal has Do Not Retry unless the same command may succeed at another time.
 //!
 //! Neighbours: [`crate::controller`] fetches and completes, [`crate::settings`] holds the values that the data path
-//! uses, [`crate::resources`] those of Virtualization Management. Left out: firmware update, self-test, sanitize,
-//! security, directives. All are refused as unknown opcodes, and Identify promises none of them. So are, by a secondary
+//! uses, [`crate::resources`] those of Virtualization Management. Left out: security, directives. All are refused as unknown opcodes, and Identify promises none of them. So are, by a secondary
 //! controller, the management of namespaces and of virtualization.
 
 mod changes;
 mod clocks;
 mod commands;
 mod config;
+mod data_features;
+mod download;
 mod errors;
 mod events;
 mod feature_commands;
 mod features;
+mod firmware;
 mod format;
 mod happening;
 mod health;
+mod host_id;
 mod identify;
+mod lockdown;
 mod logs;
 mod names;
 mod namespaces;
 mod notices;
 mod queues;
+mod sanitize;
+mod self_test;
 mod smart;
 mod state;
+mod supported;
+mod test_log;
 mod virtualization;
 
-pub use config::{AdminConfig, Operation, OptionalCommands, PowerLevel};
+pub use config::{AdminConfig, Operation, OptionalCommands, PowerLevel, SecondaryCommands};
 pub(crate) use happening::happen;
 pub use health::{Health, Media};
 pub(crate) use names::check_active;
 pub(crate) use notices::{advance, deliver_events, on_doorbell_error, on_error};
+pub(crate) use self_test::reset as end_self_test;
 pub(crate) use state::Admin;
 
 use crate::command::{Command, Outcome, refused};
@@ -59,6 +68,8 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
     let (Some(opcode), Some(rules)) = (opcode, rules) else {
         return Err(refused(StatusCode::InvalidOpcode));
     };
+    lockdown::check(controller, opcode, sqe)?;
+    sanitize::check(controller, opcode, sqe)?;
     commands::check_reserved(controller, &rules, sqe)?;
     match opcode {
         Opcode::CreateIoSq | Opcode::CreateIoCq | Opcode::DeleteIoSq | Opcode::DeleteIoCq => {
@@ -78,6 +89,11 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
             Ok(Outcome::SUCCESS)
         }
         Opcode::VirtualizationManagement => virtualization::execute(controller, sqe),
+        Opcode::FirmwareDownload => firmware::download(controller, command, host),
+        Opcode::FirmwareCommit => firmware::commit(controller, sqe),
+        Opcode::DeviceSelfTest => self_test::execute(controller, sqe),
+        Opcode::Sanitize => sanitize::execute(controller, sqe),
+        Opcode::Lockdown => lockdown::execute(controller, sqe),
         Opcode::DoorbellBufferConfig => doorbell_buffers(controller, sqe),
         _ => Err(refused(StatusCode::InvalidOpcode)),
     }

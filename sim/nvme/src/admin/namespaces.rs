@@ -5,12 +5,14 @@
 
 use nvme_spec::admin::{Attachment, Management};
 use nvme_spec::identify::{CommandSetId, ControllerList, Flbas, Namespace as Description};
+use nvme_spec::log::SelfTestResult;
 use nvme_spec::{Nsid, Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::bad_field;
 use super::errors::Details;
 use super::names::{self, Named, named};
+use super::self_test;
 use crate::attachment::Place;
 use crate::command::{Command, Outcome, refused};
 use crate::controller::Controller;
@@ -91,7 +93,7 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
     let bits = check(controller, command, &asked)?;
     let bytes = asked.nsze.get().checked_mul(1 << bits).ok_or(refused(StatusCode::NamespaceInsufficientCapacity))?;
     if bytes > controller.admin.unallocated_bytes {
-        let details = Details { lba: 0, command_specific: bytes };
+        let details = Details { command_specific: bytes, ..Details::default() };
         controller.admin.explain(sqe.cid(), details);
         return Err(refused(StatusCode::NamespaceInsufficientCapacity));
     }
@@ -178,6 +180,7 @@ fn delete(controller: &mut Controller, command: &Command) -> Result<Outcome, Sta
 
 fn remove(controller: &mut Controller, nsid: Nsid) {
     let Some(namespace) = controller.namespaces.remove(nsid.0) else { return };
+    self_test::disturb(controller, nsid, SelfTestResult::AbortedByRemoval);
     controller.admin.unallocated_bytes = controller.admin.unallocated_bytes.saturating_add(namespace.allocated_bytes);
     for place in namespace.attachments.places() {
         controller.namespace_changed(place, nsid.0);

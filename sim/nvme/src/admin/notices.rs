@@ -5,6 +5,7 @@ use nvme_spec::{Cid, QueueId, Status, StatusCode, nvm};
 use sim_fault::{ControllerEffect, Happening};
 
 use super::errors::Details;
+use super::sanitize;
 use crate::command::{Command, Outcome};
 use crate::controller::Controller;
 use crate::host::Host;
@@ -19,11 +20,18 @@ pub(super) fn event_request(controller: &mut Controller, cid: Cid) -> Result<Out
 }
 
 /// Handles the expiry of the keep alive timer: the controller stops (section 7.12).
-pub(crate) fn advance(controller: &mut Controller) {
-    if controller.admin.next_event_ns().is_some_and(|at_ns| at_ns <= controller.clock_ns) {
+fn expire(controller: &mut Controller) {
+    if controller.admin.keep_alive.expires_ns().is_some_and(|at_ns| at_ns <= controller.clock_ns) {
         controller.admin.keep_alive.stop();
         controller.fail();
     }
+}
+
+/// Acts on what is due.
+pub(crate) fn advance(controller: &mut Controller, host: &mut dyn Host) {
+    expire(controller);
+    sanitize::advance(controller);
+    deliver_events(controller, host);
 }
 
 /// Adds a failed command to the error log and sets More in its status. Commands that were aborted on request or with
@@ -35,7 +43,7 @@ pub(crate) fn on_error(controller: &mut Controller, command: &mut Command) {
         return;
     }
     let details =
-        details.map_or_else(|| Details { lba: first_block(command), command_specific: 0 }, |(_, details)| details);
+        details.map_or_else(|| Details { lba: first_block(command), ..Details::default() }, |(_, details)| details);
     command.status = controller.admin.errors.record(command.sq, &command.sqe, command.status, details);
 }
 

@@ -14,6 +14,12 @@ const SECTOR_BYTES: u64 = 512;
 const SECTORS_PER_UNIT: u64 = 1000;
 
 impl Controller {
+    /// Readings of the sensors.
+    #[must_use]
+    pub const fn health(&self) -> Health {
+        self.admin.health()
+    }
+
     /// Sets the readings of the sensors from now on. New warnings are reported as asynchronous events, as far as the
     /// driver enabled them.
     pub fn set_health(&mut self, health: Health, host: &mut dyn Host) {
@@ -53,6 +59,9 @@ pub(crate) fn smart(controller: &mut Controller) -> Smart {
     let mut smart = Smart::new_zeroed();
     smart.critical_warning = monitor.warnings.into_bits();
     smart.temperature.set(monitor.health.temperature_kelvin);
+    for (place, kelvin) in smart.sensors.iter_mut().zip(monitor.health.sensors_kelvin) {
+        place.set(kelvin);
+    }
     smart.spare = monitor.health.spare_percent;
     smart.spare_threshold = monitor.health.spare_threshold_percent;
     smart.used = monitor.health.used_percent;

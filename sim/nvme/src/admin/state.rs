@@ -5,10 +5,13 @@ use nvme_spec::event::AsyncEvent;
 
 use super::changes::Changes;
 use super::clocks::{self, Calendar, KeepAlive, Power};
+use super::download::Download;
 use super::errors::{Details, ErrorLog};
 use super::events::Events;
 use super::features::{Features, Shape};
-use super::health::Monitor;
+use super::health::{Health, Monitor};
+use super::host_id::HostIdentity;
+use super::test_log::SelfTests;
 use crate::config::Config;
 use crate::settings::Settings;
 
@@ -23,6 +26,11 @@ pub(crate) struct Admin {
     pub(super) power: Power,
     pub(super) keep_alive: KeepAlive,
     pub(super) timestamp: Calendar,
+    pub(super) host_id: HostIdentity,
+    pub(super) download: Download,
+    pub(super) self_tests: SelfTests,
+    /// When the sanitize operation ends that this controller began. It reports that end.
+    pub(super) sanitize_ends_ns: Option<u64>,
     /// Bytes that belong to no namespace.
     pub(super) unallocated_bytes: u64,
     /// Namespaces ever created by command.
@@ -46,6 +54,10 @@ impl Admin {
             power: Power::new(admin.power_states.clone()),
             keep_alive: KeepAlive::new(admin.keep_alive_100ms),
             timestamp: Calendar::new(),
+            host_id: HostIdentity::default(),
+            download: Download::default(),
+            self_tests: SelfTests::default(),
+            sanitize_ends_ns: None,
             unallocated_bytes: config.unallocated_bytes,
             created: 0,
             details: None,
@@ -73,6 +85,10 @@ impl Admin {
             power,
             keep_alive,
             timestamp,
+            host_id,
+            download,
+            self_tests: _,
+            sanitize_ends_ns: _,
             unallocated_bytes: _,
             created: _,
             details,
@@ -82,9 +98,11 @@ impl Admin {
         monitor.reconsider(features.current().thresholds);
         events.reset();
         changes.clear();
-        power.reset();
+        power.reset(now_ns);
         keep_alive.stop();
         timestamp.reset(now_ns);
+        host_id.reset();
+        download.clear();
         *details = None;
     }
 
@@ -93,9 +111,18 @@ impl Admin {
         self.features.limit_queues(queue_pairs);
     }
 
-    /// Time at which the host counts as lost, unless it sends Keep Alive.
-    pub(crate) const fn next_event_ns(&self) -> Option<u64> {
-        self.keep_alive.expires_ns()
+    /// Time at which the host counts as lost, unless it sends Keep Alive, or at which a sanitize operation ends.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        [self.keep_alive.expires_ns(), self.sanitize_ends_ns].into_iter().flatten().min()
+    }
+
+    pub(super) const fn health(&self) -> Health {
+        self.monitor.health()
+    }
+
+    /// Makes the transitions of power states that the controller has made since it is idle.
+    pub(super) fn follow_idleness(&mut self, now_ns: u64) {
+        clocks::idle(&mut self.power, &mut self.features, now_ns);
     }
 
     /// Returns how long a fetched I/O command waits because of the power state.

@@ -45,6 +45,12 @@ pub(super) fn fields(controller: &mut Controller, opcode: Opcode, sqe: &Sqe, sq:
     }
 }
 
+/// Refuses every command while the subsystem is sanitized.
+pub(super) fn sanitized(controller: &Controller) -> Result<(), Status> {
+    let is_running = controller.subsystem.sanitization.is_running(controller.clock_ns);
+    if is_running { Err(Status::new(StatusCode::SanitizeInProgress)) } else { Ok(()) }
+}
+
 /// Bits of a command's words that are reserved, or that request features which this controller does not have.
 struct Reserved {
     cdw10: u32,

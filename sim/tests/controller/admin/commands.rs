@@ -3,20 +3,19 @@
 use nvme_spec::admin::{self, FormatDw10, Opcode};
 use nvme_spec::feature::{Feature, get_feature, set_feature};
 use nvme_spec::identify::Controller;
-use nvme_spec::log::{CommandEffects, Effects, Execution, LogPage, LogRead};
+use nvme_spec::log::{CommandEffects, Effects, Execution, LogPage, LogRead, Scope};
 use nvme_spec::sqe::Cdw0;
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use proptest::prelude::*;
 use proptest::sample::select;
-use sim_nvme::{AdminConfig, Config, OptionalCommands};
+use sim_nvme::{AdminConfig, Config};
 
-use super::support::{BUFFER, Driver, PAGE, config};
+use super::support::{BUFFER, Driver, NO_COMMANDS, PAGE, config};
 
 const CID: Cid = Cid(0);
 
 fn bare() -> Config {
-    let commands = OptionalCommands { namespaces: false, format: false, doorbell_buffer: false };
-    Config { admin: AdminConfig { commands, ..AdminConfig::default() }, ..config() }
+    Config { admin: AdminConfig { commands: NO_COMMANDS, ..AdminConfig::default() }, ..config() }
 }
 
 fn with_keep_alive() -> Config {
@@ -58,20 +57,16 @@ fn every_opcode_of_the_effects_log_is_known_and_no_other_is() {
 fn optional_commands_depend_on_the_configuration() {
     let mandatory = [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c];
     assert_eq!(claimed(&mut Driver::new(bare())).0, mandatory);
-    let all = [mandatory.as_slice(), &[0x0d, 0x15, 0x7c, 0x80]].concat();
+    let all = [mandatory.as_slice(), &[0x0d, 0x10, 0x11, 0x14, 0x15, 0x24, 0x7c, 0x80, 0x84]].concat();
     assert_eq!(claimed(&mut Driver::new(config())).0, all);
     assert!(claimed(&mut Driver::new(with_keep_alive())).0.contains(&0x18));
     assert_eq!(claimed(&mut Driver::new(config())).1, [0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0c, 0x19]);
 }
 
 #[test]
-fn firmware_self_test_sanitize_and_security_are_unknown() {
+fn security_and_directives_are_unknown() {
     let mut driver = Driver::new(config());
     for opcode in [
-        Opcode::FirmwareCommit,
-        Opcode::FirmwareDownload,
-        Opcode::DeviceSelfTest,
-        Opcode::Sanitize,
         Opcode::SecuritySend,
         Opcode::SecurityReceive,
         Opcode::DirectiveSend,
@@ -94,7 +89,8 @@ fn effects_report_what_format_and_management_change() {
     assert_eq!(format.execution(), Execution::AloneInNamespace as u8);
     assert!(effects(Opcode::NamespaceManagement).inventory());
     assert!(effects(Opcode::NamespaceAttachment).inventory());
-    assert_eq!(effects(Opcode::Identify), CommandEffects::new().with_supported(true));
+    let scope = Scope::new().with_controller(true).into_bits();
+    assert_eq!(effects(Opcode::Identify), CommandEffects::new().with_supported(true).with_scope(scope));
     assert!(CommandEffects::from_bits(log.io[1].get()).block_contents());
 }
 
@@ -155,7 +151,9 @@ fn address() -> impl Strategy<Value = u64> {
 
 fn any_command() -> impl Strategy<Value = Sqe> {
     let opcodes = (0..=u8::MAX).filter(|&opcode| opcode != Opcode::AsyncEventRequest as u8);
-    let known = vec![0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0d, 0x15, 0x7c, 0x80];
+    let known = vec![
+        0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0d, 0x10, 0x11, 0x14, 0x15, 0x24, 0x7c, 0x80, 0x84,
+    ];
     let opcode = prop_oneof![6 => select(known), 1 => select(opcodes.collect::<Vec<u8>>())];
     let nsid = select(vec![0, 1, 2, 3, 256, 257, u32::MAX - 1, u32::MAX]);
     let rarely = prop_oneof![15 => Just(0), 1 => any::<u8>()];

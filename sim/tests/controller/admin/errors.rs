@@ -1,8 +1,10 @@
 //! The error log: its entries about commands that failed.
 
-use nvme_spec::log::{ErrorEntry, LogPage, Smart};
+use nvme_spec::log::{ErrorEntry, LogPage, LogRead, Smart};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Sqe, StatusCode, admin};
+
+use sim_nvme::{AdminConfig, Config};
 
 use super::support::{Driver, PAGE, config};
 
@@ -38,6 +40,31 @@ fn the_log_outlives_resets_and_power_losses() {
     driver.refuse(unknown, StatusCode::InvalidOpcode);
     let entries: [ErrorEntry; 3] = driver.log(LogPage::ErrorInformation);
     assert_eq!(entries.map(|entry| entry.count.get()), [2, 1, 0]);
+}
+
+#[test]
+fn an_entry_names_the_field_that_was_wrong() {
+    let mut driver = Driver::new(config());
+    let identify = admin::identify_controller(CID, PAGE);
+    driver.refuse_field(Sqe { cdw11: 1, ..identify }, 11);
+    driver.refuse(Sqe::new(0x7f, CID, Nsid::NONE, DataPointer::NONE), StatusCode::InvalidOpcode);
+    let [other, field]: [ErrorEntry; 2] = driver.log(LogPage::ErrorInformation);
+    assert_eq!((field.location.get(), other.location.get()), (44, u16::MAX));
+}
+
+#[test]
+fn more_entries_than_fit_push_the_oldest_out_and_parts_can_be_read() {
+    let mut driver =
+        Driver::new(Config { admin: AdminConfig { error_entries: 3, ..AdminConfig::default() }, ..config() });
+    for _ in 0..5 {
+        driver.refuse(Sqe::new(0x7f, CID, Nsid::NONE, DataPointer::NONE), StatusCode::InvalidOpcode);
+    }
+    let entries: [ErrorEntry; 4] = driver.log(LogPage::ErrorInformation);
+    assert_eq!(entries.map(|entry| entry.count.get()), [5, 4, 3, 0]);
+    // The second entry alone.
+    let second = LogRead { offset: 64, ..LogRead::whole(LogPage::ErrorInformation, 64) };
+    driver.succeed(second.sqe(CID, Nsid::ALL, PAGE));
+    assert_eq!(driver.data::<ErrorEntry>().count.get(), 4);
 }
 
 #[test]

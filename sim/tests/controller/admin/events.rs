@@ -1,14 +1,16 @@
 //! Asynchronous events: requests, reports and masks.
 
-use nvme_spec::admin::{self, Attachment};
+use nvme_spec::admin::{self, Attachment, CommitAction};
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::feature::{AsyncEvents, Feature, set_feature};
-use nvme_spec::identify::{ControllerList, NamespaceList};
+use nvme_spec::identify::{ControllerList, Namespace, NamespaceList};
 use nvme_spec::log::{ErrorEntry, LogEvent, LogPage, LogRead};
+use nvme_spec::registers::{NSSR_RESET, Register};
 use nvme_spec::{Cid, Nsid, Status, StatusCode};
+use sim_nvme::config::Capabilities;
 use sim_nvme::{AdminConfig, Config, Health};
 
-use super::support::{Driver, PAGE, config};
+use super::support::{Driver, PAGE, config, zeroed};
 
 const CID: Cid = Cid(0);
 
@@ -216,4 +218,79 @@ fn a_warning_that_goes_on_is_reported_once() {
     heat(&mut driver, 300);
     heat(&mut driver, 350);
     assert_eq!(reported(&mut driver, second), Some(AsyncEvent::TEMPERATURE));
+}
+
+#[test]
+fn notices_wait_for_the_log_of_the_one_that_was_reported() {
+    let mut driver = Driver::new(config());
+    let notices = AsyncEvents::new().with_namespace_changed(true).with_firmware_activation(true);
+    enable(&mut driver, notices);
+    let [first, second] = [request(&mut driver), request(&mut driver)];
+    detach(&mut driver);
+    assert_eq!(reported(&mut driver, first), Some(AsyncEvent::NAMESPACE_CHANGED));
+    driver.succeed(admin::firmware_commit(CID, CommitAction::ActivateNow, 1));
+    assert_eq!(reported(&mut driver, second), None);
+    // The log of another event of the type does not unmask it.
+    driver.log::<[u8; 512]>(LogPage::FirmwareSlots);
+    assert_eq!(reported(&mut driver, second), None);
+    driver.succeed(admin::firmware_commit(CID, CommitAction::ActivateNow, 1));
+    driver.log::<NamespaceList>(LogPage::ChangedNamespaces);
+    assert_eq!(reported(&mut driver, second), Some(AsyncEvent::FIRMWARE_ACTIVATION));
+    driver.assert_clean();
+}
+
+#[test]
+fn requests_end_without_completions_at_any_reset() {
+    let capabilities = Capabilities { subsystem_reset: true, ..Capabilities::default() };
+    let disable = |driver: &mut Driver| driver.set(Register::Cc, 0);
+    let reset_subsystem = |driver: &mut Driver| driver.set(Register::Nssr, NSSR_RESET);
+    let reset_function = |driver: &mut Driver| driver.controller.function_level_reset();
+    for reset in [disable, reset_subsystem, reset_function] as [fn(&mut Driver); 3] {
+        let mut driver = Driver::new(Config { capabilities, ..config() });
+        enable_all(&mut driver);
+        let held = [request(&mut driver), request(&mut driver)];
+        driver.pass(1_000_000);
+        let posted = driver.controller.counters().posted;
+        reset(&mut driver);
+        // Nothing that happens now is reported.
+        heat(&mut driver, 350);
+        driver.pass(10_000_000);
+        assert_eq!(driver.controller.counters().posted, posted);
+        driver.enable();
+        assert_eq!(held.map(|cid| driver.completion(cid)), [None, None]);
+        // As many as before can be held again, and nothing waits for them.
+        let held = [(); 4].map(|()| request(&mut driver));
+        for cid in held {
+            assert_eq!(reported(&mut driver, cid), None);
+        }
+        let refused = driver.admin(admin::async_event_request(CID));
+        assert_eq!(refused.status().to_raw() & 0x7ff, 0x105);
+    }
+}
+
+#[test]
+fn the_list_has_every_namespace_that_changed_once() {
+    let mut driver = Driver::new(config());
+    enable_all(&mut driver);
+    let first = request(&mut driver);
+    let mut namespace: Namespace = zeroed();
+    namespace.nsze.set(8);
+    namespace.ncap.set(8);
+    let created: Vec<u32> = (0..3)
+        .map(|_| {
+            driver.put(&namespace);
+            driver.succeed(admin::create_namespace(CID, PAGE))
+        })
+        .collect();
+    assert_eq!(created, [2, 3, 4]);
+    // Created ones are not attached, so nothing changed for the controller.
+    assert_eq!(reported(&mut driver, first), None);
+    for nsid in [4, 2] {
+        driver.put(&ControllerList::of([0].into_iter()));
+        driver.succeed(admin::namespace_attachment(CID, Attachment::Attach, Nsid(nsid), PAGE));
+    }
+    driver.succeed(admin::delete_namespace(CID, Nsid(2)));
+    assert_eq!(reported(&mut driver, first), Some(AsyncEvent::NAMESPACE_CHANGED));
+    let changed: NamespaceList = driver.log(LogPage::ChangedNamespaces);
+    assert_eq!(changed.iter().collect::<Vec<_>>(), [Nsid(2), Nsid(4)]);
 }

@@ -2,7 +2,7 @@
 
 use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, QueueMemory};
 use nvme_spec::feature::{
-    ArbitrationWeights, Capabilities, Feature, InterruptVector, NumberOfQueues, Select, TemperatureThreshold,
+    ArbitrationWeights, Capabilities, Feature, HostId, InterruptVector, NumberOfQueues, Select, TemperatureThreshold,
     Timestamp, get_feature, get_feature_selected, save_feature, set_feature,
 };
 use nvme_spec::{Cid, Nsid, QueueId, Sqe, StatusCode};
@@ -53,7 +53,7 @@ fn what_can_be_done_to_a_feature_is_reported_and_true() {
     let supported = |driver: &mut Driver, feature| Capabilities::from_bits(get(driver, feature, Select::Supported));
     let arbitration = supported(&mut driver, Feature::Arbitration);
     assert!(arbitration.saveable() && arbitration.changeable() && !arbitration.of_namespace());
-    for feature in [Feature::NumberOfQueues, Feature::PowerManagement, Feature::Timestamp] {
+    for feature in [Feature::NumberOfQueues, Feature::PowerManagement, Feature::Timestamp, Feature::HostId] {
         assert!(!supported(&mut driver, feature).saveable());
         driver.refuse(save_feature(CID, feature, 0), StatusCode::FeatureNotSaveable);
     }
@@ -64,7 +64,7 @@ fn what_can_be_done_to_a_feature_is_reported_and_true() {
 #[test]
 fn unknown_features_and_those_without_a_use_are_refused() {
     let mut driver = Driver::new(config());
-    for fid in [0x00, 0x03, 0x06, 0x0c, 0x0d, 0x0f, 0x10, 0x7f, 0x80, 0xff] {
+    for fid in [0x00, 0x03, 0x06, 0x0d, 0x0f, 0x10, 0x7f, 0x80, 0x82, 0xff] {
         driver.refuse(Sqe { cdw10: fid, ..set_feature(CID, Feature::Arbitration, 0) }, StatusCode::InvalidField);
         driver.refuse(Sqe { cdw10: fid, ..get_feature(CID, Feature::Arbitration) }, StatusCode::InvalidField);
     }
@@ -82,12 +82,12 @@ fn reserved_bits_of_values_are_refused() {
         (Feature::PowerManagement, 3 << 5),
         (Feature::TemperatureThreshold, 1 << 22),
         (Feature::TemperatureThreshold, 2 << 20),
-        (Feature::TemperatureThreshold, 1 << 16),
+        (Feature::TemperatureThreshold, 3 << 16),
         (Feature::NumberOfQueues, 0x0000_ffff),
         (Feature::NumberOfQueues, 0xffff_0000),
         (Feature::InterruptCoalescing, 0x1_0000),
         (Feature::WriteAtomicity, 2),
-        (Feature::AsyncEvents, 0x200),
+        (Feature::AsyncEvents, 0x400),
     ] {
         driver.refuse_field(set_feature(CID, feature, value), 11);
     }
@@ -256,6 +256,95 @@ fn temperature_has_two_thresholds() {
     driver.succeed(set(260, TemperatureThreshold::ALL_SENSORS, 1));
     assert_eq!((driver.succeed(get(0)), driver.succeed(get(1))), (330, 260));
     driver.refuse_field(Sqe { cdw11: 0xf << 16, ..get(0) }, 11);
+}
+
+#[test]
+fn each_sensor_has_thresholds_of_its_own() {
+    let mut driver = Driver::new(config());
+    let at = |sensor: u8, under: u8| TemperatureThreshold::new().with_sensor(sensor).with_under(under);
+    let set = |value: TemperatureThreshold, kelvin| {
+        set_feature(CID, Feature::TemperatureThreshold, value.with_kelvin(kelvin).into_bits())
+    };
+    let get = |value: TemperatureThreshold, select| {
+        let sqe = get_feature_selected(CID, Feature::TemperatureThreshold, select);
+        Sqe { cdw11: value.into_bits(), ..sqe }
+    };
+    for sensor in [1, 2] {
+        assert_eq!(driver.succeed(get(at(sensor, 0), Select::Current)), 0xffff);
+        assert_eq!(driver.succeed(get(at(sensor, 1), Select::Current)), 0);
+    }
+    driver.succeed(set(at(1, 0), 330));
+    driver.succeed(set(at(2, 1), 270));
+    let values = |driver: &mut Driver| {
+        [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+            .map(|(sensor, under)| driver.succeed(get(at(sensor, under), Select::Current)))
+    };
+    assert_eq!(values(&mut driver), [343, 0, 330, 0, 0xffff, 270]);
+    driver.succeed(set(at(TemperatureThreshold::ALL_SENSORS, 0), 335));
+    assert_eq!(values(&mut driver), [335, 0, 335, 0, 335, 270]);
+    assert_eq!(driver.succeed(get(at(2, 0), Select::Default)), 0xffff);
+    for sensor in 3..15 {
+        driver.refuse_field(set(at(sensor, 0), 330), 11);
+        driver.refuse_field(get(at(sensor, 0), Select::Current), 11);
+    }
+    driver.reset();
+    assert_eq!(values(&mut driver), [343, 0, 0xffff, 0, 0xffff, 0]);
+}
+
+/// A command about the host identifier, of 128 bits or of 64.
+fn host_id(sqe: Sqe, is_long: bool) -> Sqe {
+    Sqe { prp1: BUFFER, cdw11: HostId::new().with_long(is_long).into_bits(), ..sqe }
+}
+
+#[test]
+fn the_host_identifier_is_set_once_until_a_reset() {
+    let mut driver = Driver::new(config());
+    let set = set_feature(CID, Feature::HostId, 0);
+    let get = get_feature(CID, Feature::HostId);
+    let read = |driver: &mut Driver, is_long| {
+        driver.fill(0xee);
+        driver.succeed(host_id(get, is_long));
+        driver.data::<[u8; 17]>()
+    };
+    assert_eq!(read(&mut driver, true)[..17], [&[0; 16][..], &[0xee]].concat());
+    let id: [u8; 16] = std::array::from_fn(|index| index as u8 + 1);
+    driver.put(&id);
+    driver.succeed(host_id(set, true));
+    driver.succeed(host_id(set, true));
+    assert_eq!(read(&mut driver, true)[..16], id);
+    assert_eq!(read(&mut driver, false)[..9], [1, 2, 3, 4, 5, 6, 7, 8, 0xee]);
+    driver.put(&[9_u8; 16]);
+    driver.refuse(host_id(set, true), StatusCode::CommandSequence);
+    driver.refuse(host_id(set, false), StatusCode::CommandSequence);
+    driver.assert_clean();
+    driver.reset();
+    driver.put(&[9_u8; 16]);
+    driver.succeed(host_id(set, false));
+    assert_eq!(read(&mut driver, true)[..17], [&[9; 8][..], &[0; 8], &[0xee]].concat());
+    let default = get_feature_selected(CID, Feature::HostId, Select::Default);
+    driver.succeed(host_id(default, true));
+    assert_eq!(driver.data::<[u8; 16]>(), [0; 16]);
+    driver.refuse_field(Sqe { cdw11: 2, ..host_id(set, false) }, 11);
+}
+
+#[test]
+fn every_selection_of_every_feature_is_answered() {
+    let mut driver = Driver::new(config());
+    for feature in [0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0e, 0x81] {
+        let data = if feature >= 0x0c { BUFFER } else { 0 };
+        let get =
+            |select: u32| Sqe { cdw10: feature | select << 8, prp1: data, ..get_feature(CID, Feature::Arbitration) };
+        let [current, default, saved, supported] = [0, 1, 2, 3].map(|select| driver.succeed(get(select)));
+        assert_eq!((current, saved), (default, default), "{feature:#x}");
+        assert!(Capabilities::from_bits(supported).changeable(), "{feature:#x}");
+        for select in 4..8 {
+            driver.refuse_field(get(select), 10);
+        }
+        if !Capabilities::from_bits(supported).saveable() {
+            let save = Sqe { cdw10: feature | 1 << 31, prp1: data, ..set_feature(CID, Feature::Arbitration, 0) };
+            driver.refuse(save, StatusCode::FeatureNotSaveable);
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use nvme_spec::admin;
 use nvme_spec::event::AsyncEvent;
-use nvme_spec::feature::{AsyncEvents, Feature, set_feature};
+use nvme_spec::feature::{AsyncEvents, Feature, TemperatureThreshold, set_feature};
 use nvme_spec::log::{LogPage, Smart, Warnings};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Lba, Nsid, StatusCode};
@@ -145,6 +145,42 @@ fn hours_and_hot_minutes_pass() {
     driver.pass(60_000_000_000);
     let log = smart(&mut driver);
     assert_eq!((log.power_on_hours.get(), log.warning_minutes.get(), log.critical_minutes.get()), (2, 3, 1));
+}
+
+#[test]
+fn a_sensor_beyond_its_threshold_warns_until_its_log_is_read() {
+    let mut driver = Driver::new(config());
+    let events = AsyncEvents::new().with_warnings(0x3f).into_bits();
+    driver.succeed(set_feature(CID, Feature::AsyncEvents, events));
+    let threshold = |kelvin, sensor, under| {
+        let value = TemperatureThreshold::new().with_kelvin(kelvin).with_sensor(sensor).with_under(under);
+        set_feature(CID, Feature::TemperatureThreshold, value.into_bits())
+    };
+    driver.succeed(threshold(330, 2, 0));
+    driver.succeed(threshold(280, 2, 1));
+    let [first, second] = [(); 2].map(|()| driver.submit(0, admin::async_event_request(CID)));
+    let feel = |driver: &mut Driver, kelvin| {
+        let mut health = driver.controller.health();
+        health.sensors_kelvin[1] = kelvin;
+        set(driver, health);
+        driver.pass(1_000_000);
+    };
+    feel(&mut driver, 329);
+    assert_eq!(driver.completion(first), None);
+    feel(&mut driver, 330);
+    assert_eq!(driver.completion(first).map(|entry| entry.dw0), Some(AsyncEvent::TEMPERATURE.into_bits()));
+    // Cold and hot are one source: it stays masked.
+    feel(&mut driver, 300);
+    feel(&mut driver, 280);
+    assert_eq!(driver.completion(second), None);
+    let log = smart(&mut driver);
+    assert_eq!(log.sensors.map(|kelvin| kelvin.get()), [313, 280, 0, 0, 0, 0, 0, 0]);
+    assert!(log.warnings().temperature());
+    feel(&mut driver, 300);
+    assert!(!smart(&mut driver).warnings().temperature());
+    feel(&mut driver, 280);
+    assert_eq!(driver.completion(second).map(|entry| entry.dw0), Some(AsyncEvent::TEMPERATURE.into_bits()));
+    driver.assert_clean();
 }
 
 #[test]

@@ -7,9 +7,9 @@ use nvme_spec::identify::{
 use nvme_spec::registers::Vs;
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use sim_nvme::config::{Cache, Capabilities, CommandLimits};
-use sim_nvme::{AdminConfig, Config, NamespaceConfig, OptionalCommands};
+use sim_nvme::{AdminConfig, Config, NamespaceConfig};
 
-use super::support::{BUFFER, Driver, PAGE, config};
+use super::support::{BUFFER, Driver, NO_COMMANDS, PAGE, config};
 
 const CID: Cid = Cid(0);
 
@@ -61,12 +61,19 @@ fn the_controller_reports_its_configuration() {
     assert!(about.supports_standard_entries() && about.has_volatile_write_cache());
     assert_eq!((about.acl_z, about.aerl_z, about.elpe_z, about.npss_z), (3, 3, 63, 2));
     assert_eq!(about.nn.get(), 256);
+    assert_eq!((about.apsta, about.ctratt.get()), (1, 1));
     assert_eq!((about.tnvmcap.get(), about.unvmcap.get()), (2 << 20, 1 << 20));
     assert_eq!((about.awun_z.get(), about.awupf_z.get()), (7, 7));
     assert_eq!((about.wctemp.get(), about.cctemp.get(), about.kas.get()), (343, 373, 0));
-    assert_eq!((about.sgls.get(), about.fuses.get(), about.sanicap.get()), (0, 0, 0));
-    assert_eq!((about.frmw, about.lpa, about.oaes.get()), (0b11, 0b110, 0x100));
-    let commands = Oacs::new().with_format(true).with_namespaces(true).with_doorbell_buffer(true);
+    assert_eq!((about.sgls.get(), about.fuses.get(), about.sanicap.get()), (0, 0, 0x4000_0006));
+    assert_eq!((about.frmw, about.lpa, about.oaes.get()), (0x17, 0x26, 0x300));
+    let commands = Oacs::new()
+        .with_format(true)
+        .with_namespaces(true)
+        .with_doorbell_buffer(true)
+        .with_lockdown(true)
+        .with_firmware(true)
+        .with_self_test(true);
     assert_eq!(about.optional_admin(), commands);
     let expected = Oncs::new()
         .with_compare(true)
@@ -86,8 +93,7 @@ fn the_controller_reports_its_configuration() {
 
 #[test]
 fn a_controller_without_optional_commands_promises_none() {
-    let commands = OptionalCommands { namespaces: false, format: false, doorbell_buffer: false };
-    let admin = AdminConfig { commands, ..AdminConfig::default() };
+    let admin = AdminConfig { commands: NO_COMMANDS, ..AdminConfig::default() };
     let mut driver = Driver::new(Config { admin, ..config() });
     identify(&mut driver, Cns::Controller, 0);
     assert_eq!(driver.data::<Controller>().oacs.get(), 0);

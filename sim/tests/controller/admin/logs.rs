@@ -1,10 +1,16 @@
 //! Get Log Page: lengths, offsets and identifiers.
 
-use nvme_spec::log::{ErrorEntry, FirmwareSlots, LogEvent, LogPage, LogRead};
+use nvme_spec::admin::Opcode;
+use nvme_spec::feature::{Feature, get_feature};
+use nvme_spec::log::{
+    CommandEffects, Effects, ErrorEntry, FeatureEffects, FirmwareSlots, LogEvent, LogPage, LogRead, OptionalPage,
+    PageSupport, Scope, SupportedFeatures, SupportedPages,
+};
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use sim_nvme::{AdminConfig, Config};
 
-use super::support::{BUFFER, Driver, PAGE, config};
+use super::support::{BUFFER, Driver, NO_COMMANDS, PAGE, config};
+use zerocopy::FromBytes;
 
 const CID: Cid = Cid(0);
 
@@ -15,7 +21,7 @@ fn read(page: LogPage, offset: u64, bytes: u32) -> Sqe {
 #[test]
 fn unknown_pages_are_refused() {
     let mut driver = Driver::new(config());
-    for lid in [0x00, 0x06, 0x07, 0x0d, 0x70, 0x80, 0x81, 0xc0, 0xff] {
+    for lid in [0x07, 0x0d, 0x15, 0x70, 0x80, 0x82, 0xc0, 0xff] {
         let sqe = LogRead { lid, offset: 0, dwords_z: 0, event: LogEvent::Clear }.sqe(CID, Nsid::ALL, PAGE);
         driver.refuse(sqe, StatusCode::InvalidLogPage);
     }
@@ -146,5 +152,80 @@ fn a_page_may_lie_on_two_pages_of_memory() {
     assert_eq!(&memory[0xf08..0xf10], b"1.0     ");
     assert!(memory[0xf40..0x1000].iter().chain(&memory[0x2000..0x2100]).all(|&byte| byte == 0));
     assert!(memory[0x1000..0x2000].iter().chain(&memory[0x2100..]).all(|&byte| byte == 0xa5));
+    driver.assert_clean();
+}
+
+fn optional(driver: &mut Driver, page: OptionalPage, bytes: u32) -> [u8; 4096] {
+    driver.fill(0);
+    driver.succeed(LogRead::optional(page, bytes).sqe(CID, Nsid::ALL, PAGE));
+    driver.data()
+}
+
+#[test]
+fn every_page_of_the_list_can_be_read_and_no_other() {
+    for commands in [AdminConfig::default().commands, NO_COMMANDS] {
+        let admin = AdminConfig { commands, ..AdminConfig::default() };
+        let mut driver = Driver::new(Config { admin, ..config() });
+        let bytes = optional(&mut driver, OptionalPage::SupportedPages, 1024);
+        let listed = SupportedPages::read_from_bytes(&bytes[..1024]).unwrap();
+        for lid in 0..=u8::MAX {
+            let sqe = LogRead { lid, offset: 0, dwords_z: 0, event: LogEvent::Clear }.sqe(CID, Nsid::ALL, PAGE);
+            let is_there = driver.admin(sqe).status().code() != StatusCode::InvalidLogPage;
+            let entry = PageSupport::from_bits(listed.pages[usize::from(lid)].get());
+            assert_eq!(entry.supported(), is_there, "{lid:#x}");
+        }
+        driver.assert_clean();
+    }
+}
+
+#[test]
+fn every_feature_of_the_list_can_be_read_and_no_other() {
+    let mut driver = Driver::new(config());
+    let bytes = optional(&mut driver, OptionalPage::SupportedFeatures, 1024);
+    let listed = SupportedFeatures::read_from_bytes(&bytes[..1024]).unwrap();
+    for fid in 0..=u8::MAX {
+        let entry = FeatureEffects::from_bits(listed.features[usize::from(fid)].get());
+        let scope = Scope::from_bits(entry.scope());
+        let get = get_feature(CID, Feature::Arbitration);
+        let nsid = if scope.namespace() { 1 } else { 0 };
+        let data = if matches!(fid, 0x0c | 0x0e | 0x16 | 0x81) { PAGE } else { DataPointer::NONE };
+        let sqe = Sqe { cdw10: fid.into(), nsid, prp1: data.prp1, ..get };
+        let status = driver.admin(sqe).status();
+        assert_eq!(entry.supported(), status.is_success(), "{fid:#x}: {status:?}");
+        assert_eq!(entry.supported(), scope.namespace() || scope.controller(), "{fid:#x}");
+    }
+    assert_eq!(optional(&mut driver, OptionalPage::ManagementEffects, 4096), [0; 4096]);
+    driver.assert_clean();
+}
+
+#[test]
+fn effects_have_scopes() {
+    let mut driver = Driver::new(config());
+    let log: Effects = driver.log(LogPage::CommandEffects);
+    let scope = |entry: zerocopy::little_endian::U32| Scope::from_bits(CommandEffects::from_bits(entry.get()).scope());
+    let of = |opcode: Opcode| scope(log.admin[opcode as usize]);
+    let [namespace, controller, subsystem] =
+        [Scope::new().with_namespace(true), Scope::new().with_controller(true), Scope::new().with_subsystem(true)];
+    assert_eq!(of(Opcode::FormatNvm), namespace);
+    assert_eq!((of(Opcode::Identify), of(Opcode::DeviceSelfTest)), (controller, controller));
+    for opcode in [Opcode::Sanitize, Opcode::FirmwareCommit, Opcode::NamespaceAttachment, Opcode::Lockdown] {
+        assert_eq!(of(opcode), subsystem, "{opcode:?}");
+    }
+    assert_eq!(of(Opcode::SecuritySend), Scope::new());
+    // Linux calls a scope of an I/O command unusual.
+    assert_eq!(scope(log.io[1]), Scope::new());
+}
+
+#[test]
+fn a_length_of_more_than_65536_dwords_uses_both_halves() {
+    // The upper half alone would be the length 4.
+    let mut driver = Driver::new(Config { mdts: 0, ..config() });
+    let read = LogRead { lid: LogPage::Smart as u8, offset: 0, dwords_z: 0x1_0000, event: LogEvent::Clear };
+    assert_eq!(read.bytes(), 262_148);
+    let (_, data) = driver.buffer(262_148);
+    let end = data.prp1 + 262_144;
+    driver.bytes_mut(end, 8).fill(0xa5);
+    driver.succeed(read.sqe(CID, Nsid::ALL, data));
+    assert_eq!(driver.bytes(end, 8), [0, 0, 0, 0, 0xa5, 0xa5, 0xa5, 0xa5]);
     driver.assert_clean();
 }

@@ -6,7 +6,7 @@ use nvme_spec::admin::QueuePriority;
 use nvme_spec::log::{LogPage, LogRead};
 use nvme_spec::registers::{Arbitration, Register};
 use nvme_spec::{Cid, Cqe, DataPointer, Nsid, Sqe, Status, StatusCode};
-use sim_nvme::{AccessSize, Config, Controller, Host, NamespaceConfig, ViolationKind};
+use sim_nvme::{AccessSize, Config, Controller, Host, NamespaceConfig, OptionalCommands, ViolationKind};
 use std::ops::{Deref, DerefMut};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
@@ -18,6 +18,17 @@ const BUFFER_BYTES: usize = 0x8000;
 const ENTRIES: u32 = 32;
 /// Longer than anything but a timer takes.
 const STARVATION_LIMIT_NS: u64 = 5_000_000_000;
+
+/// No optional command.
+pub(crate) const NO_COMMANDS: OptionalCommands = OptionalCommands {
+    namespaces: false,
+    format: false,
+    doorbell_buffer: false,
+    firmware: false,
+    lockdown: false,
+    self_test: false,
+    sanitize: false,
+};
 
 /// The driver, with the completions that no test has requested yet.
 pub(crate) struct Driver {

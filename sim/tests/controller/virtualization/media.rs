@@ -1,10 +1,10 @@
 //! Namespaces: attachment to controllers, data that controllers share, and reports of changes.
 
-use nvme_spec::admin::{self, Attachment, Cns, FormatDw10};
+use nvme_spec::admin::{self, Attachment, Cns, FormatDw10, SanitizeAction, SanitizeDw10};
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::feature::{AsyncEvents, Feature, set_feature};
 use nvme_spec::identify::{Namespace, NamespaceList};
-use nvme_spec::log::LogPage;
+use nvme_spec::log::{LogPage, LogRead, OptionalPage, SanitizeLog, SanitizeState};
 use nvme_spec::nvm;
 use nvme_spec::{Cid, Nsid, StatusCode};
 use sim_nvme::Controller;
@@ -211,4 +211,34 @@ fn format_of_all_namespaces_by_a_secondary_is_of_its_own() {
     subsystem.secondary(1).succeed(admin::format_nvm(CID, Nsid::ALL, FormatDw10::new()));
     assert_eq!(read(subsystem.secondary(1), 1), Ok(0));
     assert_eq!(read(subsystem.secondary(2), 2), Ok(5));
+}
+
+#[test]
+fn sanitize_concerns_every_controller_and_is_the_primarys() {
+    let mut subsystem = Subsystem::online(2);
+    assert!(write(subsystem.secondary(1), 1, 0x5a).is_success());
+    let erase = SanitizeDw10::new().with_action(SanitizeAction::BlockErase as u8);
+    subsystem.secondary(1).refuse(admin::sanitize(CID, erase, 0), StatusCode::InvalidOpcode);
+    let events = [1, 2].map(|id| subsystem.secondary(id).submit(0, admin::async_event_request(CID)));
+    let own = subsystem.primary.submit(0, admin::async_event_request(CID));
+    subsystem.primary.succeed(admin::sanitize(CID, erase, 0));
+    let page = LogRead::optional(OptionalPage::Sanitize, 512).sqe(CID, Nsid::ALL, PAGE);
+    for id in [1, 2] {
+        let now_ns = subsystem.primary.now_ns;
+        let secondary = subsystem.secondary(id);
+        secondary.advance_to(now_ns);
+        assert_eq!(write(secondary, id.into(), 1).code(), StatusCode::SanitizeInProgress);
+        secondary.succeed(page);
+        let log: SanitizeLog = secondary.data();
+        assert_eq!(log.status().state(), SanitizeState::Running as u8);
+    }
+    subsystem.primary.pass(3_000_000_000);
+    assert!(subsystem.primary.completion(own).is_some());
+    for (id, event) in (1..).zip(events) {
+        let secondary = subsystem.secondary(id);
+        secondary.pass(4_000_000_000);
+        // The controller that executed the command reports its end.
+        assert_eq!(secondary.completion(event), None);
+        assert_eq!(read(secondary, id.into()), Ok(0));
+    }
 }

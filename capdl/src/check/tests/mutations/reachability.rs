@@ -57,6 +57,7 @@ pub(super) enum Fact {
         blocked: Option<Thing>,
         frames: Option<Thing>,
         presence: Option<Thing>,
+        telemetry: Option<Thing>,
     },
     /// The component's identity where it calls: the receiver, and the badge.
     Known { who: Who, by: Who, badge: u64 },
@@ -250,6 +251,7 @@ impl<'a> Model<'a> {
             frames,
             teardown_ack,
             presence,
+            telemetry,
             ..
         } = *self.component(who);
         let thing = |object: Option<ObjectId>| object.map(|object| self.thing(object));
@@ -264,7 +266,7 @@ impl<'a> Model<'a> {
         facts.insert(Fact::Starts { who, in_code, on_stack });
         let (tick, liveness, keeps, again) = (thing(tick), thing(liveness), thing(keeps), restart.is_some());
         let torn_down = teardown_ack.map(|teardown_ack| (self.thing(teardown_ack.page), teardown_ack.session));
-        let (blocked, frames, presence) = (thing(blocked), thing(frames), thing(presence));
+        let (blocked, frames, presence, telemetry) = (thing(blocked), thing(frames), thing(presence), thing(telemetry));
         facts.insert(Fact::Supervised {
             who,
             tick,
@@ -277,6 +279,7 @@ impl<'a> Model<'a> {
             blocked,
             frames,
             presence,
+            telemetry,
         });
     }
 

@@ -9,6 +9,8 @@ use std::fmt;
 const NSIDS: [u32; 4] = [0, 1, 2, u32::MAX];
 /// Features whose fields are swept.
 const FEATURES: std::ops::RangeInclusive<u32> = 1..=0xb;
+/// Further features that the model knows, with data that the sweep does not send.
+const WITH_DATA: [u32; 2] = [0xc, 0x81];
 /// Blocks of the namespace.
 const BLOCKS: u64 = (128 << 20) / 512;
 /// Bytes of a block, and of a range of Copy.
@@ -181,7 +183,7 @@ fn features(all: &mut Commands) {
         };
         all.admin(format!("{verb}-features {label}"), opcode, Words { nsid, words, data, ..Words::default() });
     };
-    for feature in (0..=0xff).filter(|feature| !FEATURES.contains(feature)) {
+    for feature in (0..=0xff).filter(|feature| !FEATURES.contains(feature) && !WITH_DATA.contains(feature)) {
         add(true, format!("fid={feature:02x} sel=0 nsid=0"), 0, [feature, 0, 0, 0, 0, 0]);
         // A host memory buffer or a keep-alive timer would change how the controller works.
         if feature != 0xd && feature != 0xf {

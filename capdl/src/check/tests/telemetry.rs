@@ -1,0 +1,40 @@
+//! Systems in which servers show statistics to the build machine.
+
+use super::*;
+
+const SERVER: &str = "nvme-server";
+const PAGES: &str = "nvme-server.telemetry";
+
+fn shown() -> Image {
+    Image::of("telemetry")
+}
+
+#[test]
+fn a_server_that_shows_statistics_passes() {
+    assert_eq!(checked(&shown()), Ok(()));
+}
+
+#[test]
+fn pages_of_telemetry_that_another_reaches_are_refused() {
+    for other in ["alice", "policy", "console"] {
+        let mut system = shown();
+        map(&mut system, other, PAGES, false, false);
+        refused(&system, Rule::PrivateMemory, &[other, "maps nvme-server.telemetry"]);
+    }
+    let mut system = shown();
+    plant(&mut system, "policy", PAGES, 0, READ);
+    refused(&system, Rule::PrivateMemory, &["policy holds nvme-server.telemetry"]);
+}
+
+#[test]
+fn pages_that_the_scenario_does_not_give_are_refused() {
+    let mut system = shown();
+    Arc::make_mut(&mut system.declaration).has_telemetry = false;
+    refused(&system, Rule::NamedExactly, &[SERVER, "pages of telemetry"]);
+    // Memory that the build machine would take for statistics.
+    let mut system = shown();
+    let log = id(&system, "alice.log");
+    let alice = system.components.iter_mut().find(|component| component.name == "alice");
+    alice.unwrap().telemetry = Some(log);
+    refused(&system, Rule::NamedExactly, &["alice", "pages of telemetry"]);
+}

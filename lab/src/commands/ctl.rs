@@ -1,0 +1,73 @@
+//! `cargo xtask ctl`: what a script asks of a running system.
+
+use crate::live::Live;
+use crate::live::tenant::Tenant;
+use crate::live::{metrics, tenant};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use std::process::ExitCode;
+use std::time::Duration;
+use xtask::out;
+use xtask::project::Project;
+
+/// The longest wait for the next statistics, for a machine that is slow or simulated slowly.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Number of the form of the JSON.
+const FORMAT: u32 = 1;
+
+/// Arguments of the command.
+#[derive(Debug, Args)]
+pub(crate) struct Ctl {
+    /// The run: the newest that goes on of this scenario; of any without it
+    #[arg(long, value_name = "SCENARIO", global = true)]
+    run: Option<String>,
+    #[command(subcommand)]
+    asked: Asked,
+}
+
+#[derive(Debug, Subcommand)]
+enum Asked {
+    /// Print the tenants with their rates and latencies
+    Tenants {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Seconds over which rates and latencies are taken
+        #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+        seconds: u64,
+    },
+    /// Print all statistics in OpenMetrics
+    Metrics,
+}
+
+/// The JSON of tenants.
+#[derive(Serialize)]
+struct Tenants<'a> {
+    format: u32,
+    scenario: &'a str,
+    tenants: &'a [Tenant],
+}
+
+/// Asks the running system.
+pub(crate) fn run(project: &Project, ctl: &Ctl) -> Result<ExitCode> {
+    let mut live = Live::attach(project, ctl.run.as_deref())?;
+    match ctl.asked {
+        Asked::Tenants { json, seconds } => {
+            std::thread::sleep(Duration::from_secs(seconds));
+            live.refresh()?;
+            let tenants = live.tenants();
+            if json {
+                let written = Tenants { format: FORMAT, scenario: live.scenario(), tenants: &tenants };
+                out::line(format_args!("{}", serde_json::to_string_pretty(&written)?))?;
+            } else {
+                out::line(format_args!("{}", tenant::table(&tenants, out::columns())))?;
+            }
+        }
+        Asked::Metrics => {
+            live.wait_for_news(LONGEST_WAIT)?;
+            out::line(format_args!("{}", metrics::text(live.now())?.trim_end()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,177 @@
+//! Tests that a running system can be watched: `ctl` and `top` beside a run, as a user types them.
+//!
+//! The scenario's tenant may make a thousand requests a second, which its figures must show.
+
+use crate::commands::counted::Counted;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fmt;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use xtask::project::Project;
+
+/// The world in which the system runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum World {
+    /// QEMU.
+    Qemu,
+    /// The simulator, paced.
+    Simulator,
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Qemu => "a running system is watched",
+            Self::Simulator => "a running simulation is watched",
+        })
+    }
+}
+
+impl World {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::Qemu, Self::Simulator];
+
+    const fn scenario(self) -> &'static str {
+        match self {
+            Self::Qemu => "watched",
+            Self::Simulator => "watched-sim",
+        }
+    }
+
+    /// The command that runs the scenario.
+    const fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Qemu => &["demo"],
+            Self::Simulator => &["sim", "--live"],
+        }
+    }
+}
+
+/// The longest wait for the system's start, with the programs to build, and for its end.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The tenant's limit, and the fewest that count as reaching it on a busy build machine.
+const LIMIT: f64 = 1000.0;
+const FEWEST: f64 = 300.0;
+
+fn scenario(name: &str) -> String {
+    format!(
+        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\n[expect]\ntimeout_seconds = 120\n\
+         [[controller]]\nname = \"disk\"\n[[controller.namespace]]\nsize = \"16M\"\nbackend = \"null\"\n\
+         [[tenant]]\nname = \"alice\"\nclass = \"high\"\nqueue_pairs = 1\ndepth = 8\n\
+         iops = {{ per_second = 1_000, burst = 8 }}\nextents = [{{ first = 0, blocks = 4096 }}]\nprogram.name = \"bench\"\n\
+         [tenant.program.config]\ndepth = 8\noperations = 0\nmilliseconds = 15000\nread_percent = 100\nverify = false\n"
+    )
+}
+
+/// Runs the test.
+pub(crate) fn check(project: &Project, world: World) -> Result<Counted> {
+    let name = world.scenario();
+    let file = project.target_folder("watched")?.join(format!("{name}.toml"));
+    fs::write(&file, scenario(name)).with_context(|| format!("cannot write {}", project.shown(&file)))?;
+    let user = User { project };
+    let mut run = user.start(world.words(), &file)?;
+    let watched = user.watch(name, &mut run);
+    if watched.is_err() {
+        // It is over anyway, or ends by its timeout.
+        let _ = run.kill();
+    }
+    let output = run.wait_with_output().context("cannot wait for the run")?;
+    watched?;
+    ensure!(output.status.success(), "the run that was watched fails: {}", text(&output.stdout));
+    let after = user.asks(&["ctl", "tenants", "--run", name])?;
+    ensure!(!after.status.success(), "after the run's end there are tenants: {}", text(&after.stdout));
+    Ok(Counted::one())
+}
+
+/// Somebody who types commands.
+struct User<'a> {
+    project: &'a Project,
+}
+
+impl User<'_> {
+    fn command(&self) -> Result<Command> {
+        let mut command = Command::new(std::env::current_exe().context("this program cannot be found")?);
+        command.current_dir(self.project.root()).stdin(Stdio::null());
+        Ok(command)
+    }
+
+    fn start(&self, words: &[&str], file: &Path) -> Result<Child> {
+        let mut command = self.command()?;
+        command
+            .args(words)
+            .arg(file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot run the command")
+    }
+
+    fn asks(&self, words: &[&str]) -> Result<Output> {
+        self.command()?.args(words).output().context("cannot run the command")
+    }
+
+    fn watch(&self, name: &str, run: &mut Child) -> Result<()> {
+        let since = Instant::now();
+        let tenants = || self.asks(&["ctl", "tenants", "--json", "--seconds", "2", "--run", name]);
+        let alice = loop {
+            let output = tenants()?;
+            let alice = serde_json::from_slice::<Value>(&output.stdout).ok().map(|shown| shown["tenants"][0].clone());
+            // The first figures are of the tenant's preparation, or of less than the time that was asked for.
+            let rate = |alice: &Value| alice["read"]["requests_per_second"].as_f64().unwrap_or_default();
+            if let Some(alice) = alice.filter(|alice| rate(alice) > FEWEST) {
+                break alice;
+            }
+            let ended = run.try_wait().context("cannot wait for the run")?.is_some();
+            ensure!(!ended && since.elapsed() < LONGEST, "it shows no rate of alice: {}", text(&output.stderr));
+            thread::sleep(Duration::from_millis(200));
+        };
+        let (rate, held_back) = (&alice["read"]["requests_per_second"], &alice["held_back"]);
+        ensure!(rate.as_f64().is_some_and(|rate| rate < 1.2 * LIMIT), "alice has a limit of 1000, and makes {rate}");
+        ensure!(held_back.as_f64().is_some_and(|part| part > 0.2), "the limit holds alice back, and not {held_back}");
+        ensure!(alice["class"] == "high" && alice["is_open"] == true, "it shows another tenant: {alice}");
+        let requests = || -> Result<u64> {
+            let output = self.asks(&["ctl", "metrics", "--run", name])?;
+            let text = text(&output.stdout);
+            ensure!(text.trim_end().ends_with("# EOF"), "the metrics do not end: {text}");
+            let line = text.lines().find(|line| line.starts_with("capnvme_requests_total{"));
+            let value = line.and_then(|line| line.rsplit_once(' ')?.1.parse().ok());
+            value.with_context(|| format!("the metrics have no requests: {text}"))
+        };
+        let (before, after) = (requests()?, requests()?);
+        ensure!(before < after, "{before} requests became {after} in the metrics");
+        let shown = self.top(name)?;
+        ensure!(shown.contains("alice") && shown.contains("high"), "top shows no tenant: {shown}");
+        Ok(())
+    }
+
+    /// The bytes that `top` writes to a terminal until its user presses q.
+    fn top(&self, name: &str) -> Result<String> {
+        let program = std::env::current_exe().context("this program cannot be found")?;
+        // It has a terminal by `script`, which is part of every Debian.
+        let line = format!("stty cols 80 rows 24; exec '{}' top {name}", program.display());
+        let mut script = Command::new("script");
+        script.current_dir(self.project.root()).args(["-qec", &line, "/dev/null"]);
+        let mut child = script
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot run script, of the package bsdutils")?;
+        thread::sleep(Duration::from_secs(2));
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(b"sq").context("top takes no keys")?;
+        }
+        let output = child.wait_with_output().context("cannot wait for top")?;
+        ensure!(output.status.success(), "top fails: {}", text(&output.stdout));
+        Ok(text(&output.stdout))
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,97 @@
+//! The machine's memory, by physical addresses.
+
+use crate::machine::qemu::ram_file;
+use anyhow::{Context, Result};
+use capdl_spec::Arch;
+use kernel::configure::VIRT_MEMORY_START;
+use platform::PAGE_SIZE;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use telemetry::page::CONTENTS;
+
+/// Memory that is read by physical addresses.
+pub trait Physical {
+    /// Copies the bytes from `paddr` on; `None` where there is no memory.
+    fn copy(&self, paddr: u64, bytes: &mut [u8]) -> Option<()>;
+}
+
+/// The file in which QEMU has the machine's memory.
+#[derive(Debug)]
+pub struct Ram {
+    file: File,
+    /// Physical address of its first byte.
+    start: u64,
+}
+
+impl Ram {
+    /// The memory of the machine whose run has this folder.
+    ///
+    /// # Errors
+    /// The file cannot be opened: the machine has no telemetry, or the run is over.
+    pub fn of(folder: &Path, arch: Arch) -> Result<Self> {
+        let path = ram_file(folder);
+        let file =
+            File::open(&path).with_context(|| format!("cannot read the machine's memory, {}", path.display()))?;
+        Ok(Self { file, start: start_of(arch) })
+    }
+}
+
+/// A file for the pages of a machine that has no file of its memory: commands that watch it read it as they read [`Ram`]. The file
+/// goes with the value.
+#[derive(Debug)]
+pub struct Mirror {
+    path: PathBuf,
+    file: File,
+    start: u64,
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        // A file that cannot be removed does no harm.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Mirror {
+    /// An empty file in the run's folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn new(folder: &Path, arch: Arch) -> Result<Self> {
+        let path = ram_file(folder);
+        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path, file, start: start_of(arch) })
+    }
+
+    /// Copies the page at this address, as a component writes it: with an odd version meanwhile.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn copy(&self, memory: &dyn Physical, paddr: u64) -> Result<()> {
+        let mut page = [0; PAGE_SIZE];
+        let Some(offset) = paddr.checked_sub(self.start).filter(|_| memory.copy(paddr, &mut page).is_some()) else {
+            return Ok(());
+        };
+        let (version, contents) = page.split_at(CONTENTS);
+        let write = |bytes: &[u8], at: usize| self.file.write_all_at(bytes, offset.saturating_add(at as u64));
+        write(&u32::MAX.to_le_bytes(), 0)
+            .and_then(|()| write(contents, CONTENTS))
+            .and_then(|()| write(version, 0))
+            .context("cannot write the machine's telemetry: is the disk full?")
+    }
+}
+
+/// Physical address of the first byte of memory.
+const fn start_of(arch: Arch) -> u64 {
+    match arch {
+        Arch::X86_64 => 0,
+        Arch::Aarch64 => VIRT_MEMORY_START,
+    }
+}
+
+impl Physical for Ram {
+    fn copy(&self, paddr: u64, bytes: &mut [u8]) -> Option<()> {
+        self.file.read_exact_at(bytes, paddr.checked_sub(self.start)?).ok()
+    }
+}

@@ -1,0 +1,139 @@
+//! A reading of all pages of a system.
+
+use super::physical::Physical;
+use blk_api::telemetry::{SERVER_PAGE, Server, Session, session_page};
+use capdl::Scenario;
+use platform::PAGE_SIZE;
+use report::TelemetryPages;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use telemetry::page;
+use zerocopy::FromBytes;
+
+/// The places of all pages, and to whom they belong.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Places {
+    pages: Vec<TelemetryPages>,
+    /// By server, the tenants of its sessions.
+    servers: Vec<(String, Vec<String>)>,
+}
+
+/// The contents of all pages that could be read whole.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// By NVMe server.
+    pub servers: BTreeMap<String, Server>,
+    /// By tenant, its session and its server's name.
+    pub tenants: BTreeMap<String, (String, Session)>,
+}
+
+impl Places {
+    /// The pages of a scenario's components, where the root task reported them.
+    #[must_use]
+    pub fn new(scenario: &Scenario, reported: &[TelemetryPages]) -> Self {
+        let tenants_of = |controller: &str| scenario.sessions(controller).map(|one| one.name.clone()).collect();
+        let servers = scenario.controllers.iter().map(|one| (scenario.server_name(&one.name), tenants_of(&one.name)));
+        Self { pages: reported.to_vec(), servers: servers.collect() }
+    }
+
+    /// The physical addresses of all pages.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> {
+        self.pages.iter().flat_map(|run| (0..run.count).map(|page| address(run, page)))
+    }
+
+    /// The tenants, by server.
+    pub fn tenants(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.servers.iter().map(|(server, tenants)| (server.as_str(), tenants.as_slice()))
+    }
+
+    /// Reads all pages.
+    #[must_use]
+    pub fn sample(&self, memory: &dyn Physical) -> Sample {
+        let mut sample = Sample::default();
+        for (server, tenants) in &self.servers {
+            if let Some(contents) = self.read(memory, server, SERVER_PAGE) {
+                sample.servers.insert(server.clone(), contents);
+            }
+            for (index, tenant) in tenants.iter().enumerate() {
+                if let Some(contents) = self.read(memory, server, session_page(index)) {
+                    sample.tenants.insert(tenant.clone(), (server.clone(), contents));
+                }
+            }
+        }
+        sample
+    }
+
+    fn read<T: FromBytes>(&self, memory: &dyn Physical, component: &str, number: usize) -> Option<T> {
+        let number = u32::try_from(number).ok()?;
+        let of_component = self.pages.iter().filter(|run| run.component.as_str() == component);
+        let mut numbered = of_component.filter_map(|run| Some((run, number.checked_sub(run.first)?)));
+        let paddr = numbered.find(|(run, page)| *page < run.count).map(|(run, page)| address(run, page))?;
+        page::read(|offset, bytes| memory.copy(paddr.checked_add(offset as u64)?, bytes))
+    }
+}
+
+/// The physical address of page number `page` of a run.
+fn address(run: &TelemetryPages, page: u32) -> u64 {
+    run.paddr.saturating_add(u64::from(page).saturating_mul(PAGE_SIZE as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::fake::Ram;
+    use platform::{Memory, OutOfBounds};
+    use telemetry::page::Writer;
+
+    /// Memory whose first byte has this physical address.
+    struct At(u64, Ram);
+
+    impl Physical for At {
+        fn copy(&self, paddr: u64, bytes: &mut [u8]) -> Option<()> {
+            self.1.read_bytes(usize::try_from(paddr.checked_sub(self.0)?).ok()?, bytes).ok()
+        }
+    }
+
+    fn scenario() -> Scenario {
+        let text = r#"
+            name = "two"
+            description = "Two tenants."
+            [telemetry]
+            [[controller]]
+            name = "disk"
+            [[controller.namespace]]
+            size = "8M"
+            [[tenant]]
+            name = "alice"
+            extents = [{ first = 0, blocks = 1024 }]
+            program.name = "bench"
+            [[tenant]]
+            name = "bob"
+            extents = [{ first = 1024, blocks = 1024 }]
+            program.name = "bench"
+        "#;
+        Scenario::parse(text, "two.toml").unwrap()
+    }
+
+    #[test]
+    fn pages_are_found_at_the_reported_addresses() -> Result<(), OutOfBounds> {
+        let at = |first, count, paddr| TelemetryPages { component: report::clip("nvme-server"), first, count, paddr };
+        // The third page lies before the others.
+        let memory = Ram::new(3 * PAGE_SIZE);
+        let base = 0x4000_0000;
+        let places = Places::new(&scenario(), &[at(0, 2, base + 0x1000), at(2, 1, base)]);
+        Writer::new(memory.clone(), 1)?.write(&Server { passes: 7, ..Server::default() })?;
+        Writer::new(memory.clone(), 0)?.write(&Session { in_ring: 9, ..Session::default() })?;
+        let sample = places.sample(&At(base, memory));
+        assert_eq!(sample.servers["nvme-server"].passes, 7);
+        assert!(!sample.tenants.contains_key("alice"), "it was never written");
+        let (server, bob) = &sample.tenants["bob"];
+        assert_eq!((server.as_str(), bob.in_ring), ("nvme-server", 9));
+        Ok(())
+    }
+
+    #[test]
+    fn without_reports_there_is_nothing() {
+        let places = Places::new(&scenario(), &[]);
+        assert!(places.addresses().next().is_none() && places.sample(&At(0, Ram::new(8))).tenants.is_empty());
+    }
+}
