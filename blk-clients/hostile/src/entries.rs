@@ -138,7 +138,7 @@ const LIES: &[Lie] = &[
     lie("a verify with a range", |e, _| e.opcode = Opcode::Verify as u8),
     lie("a compare without a range", |e, _| (e.opcode, e.segment_count) = (Opcode::Compare as u8, 0)),
     lie("operation 0", |e, _| e.opcode = 0),
-    lie("operation 8", |e, _| e.opcode = 8),
+    lie("the operation after the last", |e, _| e.opcode = Opcode::UNUSED),
     lie("operation 255", |e, _| e.opcode = u8::MAX),
     lie("a reserved field that is set", |e, _| e.reserved = 1),
 ];

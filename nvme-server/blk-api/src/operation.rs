@@ -74,6 +74,15 @@ macro_rules! operations {
             /// All operations.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
+            /// The least number that no operation has.
+            pub const UNUSED: u8 = {
+                let mut number = 1u8;
+                while Self::from_raw(number).is_some() {
+                    number = number.saturating_add(1);
+                }
+                number
+            };
+
             /// The operation with this number, unless there is none.
             #[must_use]
             pub const fn from_raw(raw: u8) -> Option<Self> {

@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn unknown_operations_and_reserved_bits_are_refused() {
         assert_eq!(refused(|e| e.opcode = 0), Status::InvalidRequest);
-        assert_eq!(refused(|e| e.opcode = 8), Status::InvalidRequest);
+        assert_eq!(refused(|e| e.opcode = Opcode::UNUSED), Status::InvalidRequest);
         assert_eq!(refused(|e| e.reserved = 1), Status::InvalidRequest);
         assert_eq!(refused(|e| e.segment_count = 6), Status::InvalidRequest);
         assert_eq!(refused(|e| e.segment_count = 255), Status::InvalidRequest);
@@ -330,7 +330,7 @@ mod tests {
             assert_eq!(sound(*opcode).check(&bounds).map(|request| request.opcode), expected);
             assert_eq!(sound(*opcode).changes_blocks(), opcode.changes_blocks());
         }
-        assert!(!Entry { opcode: 8, ..read() }.changes_blocks(), "none of this interface");
+        assert!(!Entry { opcode: Opcode::UNUSED, ..read() }.changes_blocks(), "none of this interface");
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn entries() -> impl Strategy<Value = Entry> {
     let segments = proptest::array::uniform5((0u32..8, 1u32..6, 0u32..40));
     let lba = prop_oneof![0u64..66, BLOCKS - 40..BLOCKS + 2];
     let blocks = prop_oneof![9 => 0u32..26, 1 => MAX_BLOCKS - 1..MAX_BLOCKS + 2];
-    let shape = (0u8..9, lba, blocks, 0u8..6, 0u32..20);
+    let shape = (0..=Opcode::UNUSED, lba, blocks, 0u8..6, 0u32..20);
     (shape, segments).prop_map(|((opcode, lba, blocks, segment_count, lie), segments)| {
         let mut entry = Entry { opcode, lba, blocks, segment_count, ..Entry::default() };
         for (index, (segment, (shift, blocks, lie))) in (0..).zip(entry.segments.iter_mut().zip(segments)) {
