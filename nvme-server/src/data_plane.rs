@@ -17,7 +17,9 @@ pub(crate) mod extents;
 pub(crate) mod hybrid;
 pub(crate) mod in_flight;
 pub(crate) mod io_queue;
+pub(crate) mod latencies;
 pub(crate) mod operations;
+pub(crate) mod pages;
 mod pass;
 pub(crate) mod phase;
 pub(crate) mod queue_operations;
@@ -29,7 +31,7 @@ pub(crate) mod session;
 mod shares;
 mod signals;
 pub(crate) mod slot;
-pub(crate) mod telemetry;
+mod telemetry;
 
 use crate::jobs::Jobs;
 use alloc::boxed::Box;
@@ -40,12 +42,12 @@ use blk_api::config::ServerConfig;
 use blk_api::policy::Removal;
 use extent_table::ExtentTable;
 use nvme_driver::Controller;
+use pages::Pages;
 use platform::{Cap, Environment, Notification, Platform};
 use queues::Queues;
 use readiness::ReadySet;
 use schedule::Schedule;
 use slot::SessionSlot;
-use telemetry::Pages;
 
 /// The state of the data plane: sessions, queue pairs, and the decisions between them.
 pub(crate) struct DataPlane<P: Platform> {

@@ -8,19 +8,20 @@
 mod completion;
 mod ending;
 mod retries;
+mod run;
 mod submission;
 
 pub(crate) use retries::Retries;
 
-use completion::Run;
+use run::Run;
 
 pub(crate) use nvme_driver::command::Abilities;
 
 use crate::data_plane::extents::CommandLimits;
 use crate::data_plane::in_flight::has_any_of;
+use crate::data_plane::latencies::Latencies;
 use crate::data_plane::queues::Queues;
 use crate::data_plane::readiness::Readiness;
-use crate::data_plane::telemetry::Latencies;
 use alloc::boxed::Box;
 use blk_api::config::{Interrupts, ServerConfig, SessionConfig};
 use blk_api::request::Bounds;

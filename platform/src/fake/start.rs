@@ -11,13 +11,13 @@ const REGIONS: u64 = 1 << 32;
 /// The environment of a component under test, and the memory of its regions. Clones have the same memory.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The environment so far. Its CNode, its slots and its configuration are a test's to fill in.
+    /// The environment so far. Its CNode, its cptrs and its configuration are a test's to fill in.
     pub environment: Environment,
     memories: Vec<Ram>,
 }
 
 impl Start {
-    /// A component of this name, of at most 32 bytes, that waits on slot 3 and has nothing else.
+    /// A component of this name, of at most 32 bytes, that waits on cptr 3 and has nothing else.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let environment = Environment {
@@ -36,7 +36,7 @@ impl Start {
         Self { environment, memories: Vec::new() }
     }
 
-    /// Gives it `count` capabilities of this name, from slot `first` on.
+    /// Gives it `count` capabilities of this name, from cptr `first` on.
     pub fn caps(&mut self, name: &str, first: u64, count: u32) {
         self.environment.caps.push(NamedCaps { name: short(name), first: CPtr::new(first), count });
     }

@@ -1,10 +1,10 @@
 //! Completes commands and answers the client.
 
+use super::run::Run;
 use super::{PollResult, ServeError, Session};
 use crate::data_plane::in_flight::{Command, Served, Work};
 use crate::data_plane::queues::Queues;
 use blk_api::Status;
-use blk_api::request::Opcode;
 use blk_api::ring::{Completed, RingError};
 use blk_api::session::Statistics;
 use nvme_driver::command::failure;
@@ -12,20 +12,6 @@ use nvme_driver::fault::DeviceFault;
 use nvme_driver::pending::Answer;
 use platform::{Kernel, Platform};
 use scheduler::Kind;
-
-/// Requests of one command each that were alike, submitted at one time and completed at another: they are counted together.
-#[derive(Clone, Copy)]
-pub(super) struct Run {
-    work: Work,
-    submitted: u64,
-    now: u64,
-    count: u32,
-}
-
-impl Run {
-    /// A run of no requests.
-    pub(super) const NONE: Self = Self { work: Work::new(0, Opcode::Flush, 0), submitted: 0, now: 0, count: 0 };
-}
 
 impl<P: Platform> Session<P> {
     /// Rings for the submitted commands and publishes the answers: each doorbell and signal at most once.
@@ -82,7 +68,7 @@ impl<P: Platform> Session<P> {
                 let Run { work, submitted, .. } = self.run;
                 if work != command.work || submitted != command.submitted {
                     self.end_run();
-                    self.run = Run { work: command.work, submitted: command.submitted, now, count: 0 };
+                    self.run = Run { work: command.work, submitted: command.submitted, completed: now, count: 0 };
                 }
                 self.run.count = self.run.count.wrapping_add(1);
                 self.answer(user_data, Status::Success, 0);
@@ -105,11 +91,11 @@ impl<P: Platform> Session<P> {
     /// Counts the requests of the run that ends.
     #[inline(never)]
     fn end_run(&mut self) {
-        let Run { work, submitted, now, count } = self.run;
+        let Run { work, submitted, completed, count } = self.run;
         self.run.count = 0;
         self.count(work, count);
         if let Some(latencies) = &mut self.latencies {
-            latencies.record(work.kind(), now.wrapping_sub(submitted), count);
+            latencies.record(work.kind(), completed.wrapping_sub(submitted), count);
         }
     }
 
