@@ -73,6 +73,8 @@ pub(crate) struct DataPlane<P: Platform> {
     awaits_idle: bool,
     /// Removals of rights whose end the policy component is to be notified of, one a session.
     removals: Vec<Removal>,
+    /// Passes over the ready sessions.
+    passes: u64,
     /// The statistics for the build machine, in a scenario with telemetry.
     pages: Option<Box<Pages<P::Memory>>>,
     /// The policy component's notification.
@@ -110,6 +112,7 @@ impl<P: Platform> DataPlane<P> {
             holds_back: false,
             awaits_idle: false,
             removals: Vec::new(),
+            passes: 0,
             pages: Pages::of(platform, environment, config.sessions.len()),
             policy,
             nudge,

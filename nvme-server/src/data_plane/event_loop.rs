@@ -17,7 +17,7 @@ const ROUNDS_PER_EVENT: u8 = 8;
 
 /// Runs for ever.
 pub(crate) async fn run<P: Platform>(link: &Link<P>) {
-    let mut state = State { pass: Pass::default(), idle_rounds: 0, alarm: Alarm::default() };
+    let mut state = State { pass: Pass::default(), idle_rounds: 0, wake_ups: 0, alarm: Alarm::default() };
     loop {
         let event = if state.pass.again {
             state.poll(&link.platform).await
@@ -28,16 +28,14 @@ pub(crate) async fn run<P: Platform>(link: &Link<P>) {
             // The control plane wakes the task when it is to be polled (`OnWake`).
             Some(link.platform.sleep_for_event().await)
         };
-        if event.is_some() {
-            link.with(DataPlane::woke_up);
-        }
+        state.wake_ups = state.wake_ups.wrapping_add(u64::from(event.is_some()));
         match event {
             Some(Event::Signal(badge)) => {
                 // At a tick too: the alarm is then asked for again, so that no single one is relied on.
                 if badge.has(Badge::ALARM | Badge::TICK) {
                     state.alarm = Alarm::default();
                 }
-                on_signal(link, badge);
+                on_signal(link, badge, state.wake_ups);
             }
             Some(Event::Message(badge, message)) => doors::on_message(link, badge, &message),
             None => {}
@@ -52,6 +50,8 @@ struct State {
     pass: Pass,
     /// Rounds in a row without progress.
     idle_rounds: u8,
+    /// Events so far.
+    wake_ups: u64,
     alarm: Alarm,
 }
 
@@ -90,20 +90,20 @@ impl State {
     }
 }
 
-fn on_signal<P: Platform>(link: &Link<P>, badge: Badge) {
+fn on_signal<P: Platform>(link: &Link<P>, badge: Badge, wake_ups: u64) {
     if link.controller.vectors.borrow().may_concern_admin(badge) {
         poll_admin(link);
     }
     link.with(|data| data.on_signal(badge));
     if badge.has(Badge::TICK) {
-        on_tick(link);
+        on_tick(link, wake_ups);
     }
 }
 
 /// Checks the controller's status and timeouts, decides deferred calls, and polls every session once.
 #[inline(never)]
-fn on_tick<P: Platform>(link: &Link<P>) {
-    let storm = link.with(DataPlane::begin_tick);
+fn on_tick<P: Platform>(link: &Link<P>, wake_ups: u64) {
+    let storm = link.with(|data| data.begin_tick(wake_ups));
     poll_admin(link);
     link.controller.tick.signal(());
     functions::on_tick(link);

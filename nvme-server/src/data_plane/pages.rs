@@ -1,4 +1,4 @@
-//! The pages of the server's telemetry, and the sums that no session has. Layout: [`blk_api::telemetry`].
+//! The pages of the server's telemetry. Layout: [`blk_api::telemetry`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,10 +13,6 @@ pub(crate) struct Pages<M: Memory> {
     sessions: Vec<SessionPage<M>>,
     /// Time at which the server started.
     pub started_at: u64,
-    /// Events that the server waited for in the kernel.
-    pub wake_ups: u64,
-    /// Passes over the ready sessions.
-    pub passes: u64,
 }
 
 /// A session's page.
@@ -39,8 +35,6 @@ impl<M: Memory> Pages<M> {
             server: page(SERVER_PAGE)?,
             sessions: (0..sessions).map(session).collect::<Option<_>>()?,
             started_at: platform.ticks(),
-            wake_ups: 0,
-            passes: 0,
         }))
     }
 

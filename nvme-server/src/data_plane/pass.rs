@@ -53,9 +53,7 @@ impl<P: Platform> DataPlane<P> {
 
     fn serve_all(&mut self, now: u64, pass: &mut Pass) -> Result<(), DeviceFault> {
         self.schedule.served.clear();
-        if let Some(pages) = &mut self.pages {
-            pages.passes = pages.passes.wrapping_add(1);
-        }
+        self.passes = self.passes.wrapping_add(1);
         // The session that is polled first is first in line among equals: rotated, for fairness.
         let first = self.first.min(self.slots.len());
         self.first = if first.wrapping_add(1) < self.slots.len() { first.wrapping_add(1) } else { 0 };
@@ -195,7 +193,7 @@ impl<P: Platform> DataPlane<P> {
     /// Ends a session's poll. A call of it would take a hundredth of a read at depth 1.
     #[inline(always)]
     fn end_poll(&mut self, index: usize, now: u64, pass: &mut Pass) -> Result<(), DeviceFault> {
-        let Self { jobs, slots, queues, schedule, .. } = self;
+        let Self { jobs, slots, queues, schedule, pages, .. } = self;
         let Some(slot) = slots.get_mut(index) else { return Ok(()) };
         let polled = core::mem::replace(&mut slot.polled, PollResult::None);
         if polled == PollResult::None {
@@ -256,7 +254,9 @@ impl<P: Platform> DataPlane<P> {
             | Phase::TearingDown(_)
             | Phase::Expelled => Readiness::Asleep,
         };
-        if let Some(latencies) = slot.phase.session_mut().and_then(|session| session.latencies.as_mut()) {
+        if pages.is_some()
+            && let Some(latencies) = slot.phase.session_mut().and_then(|session| session.latencies.as_mut())
+        {
             latencies.rests(readiness, now);
         }
         slot.place.set(readiness);

@@ -27,10 +27,10 @@ impl<P: Platform> DataPlane<P> {
     }
 
     /// Shows statistics, restores clients' budgets and starts stopped interrupts again. Returns a fault of the controller's interrupts.
-    pub(super) fn begin_tick(&mut self) -> Option<DeviceFault> {
+    pub(super) fn begin_tick(&mut self, wake_ups: u64) -> Option<DeviceFault> {
         let Self { platform, controller, slots, .. } = self;
         let storm = controller.vectors.borrow().on_tick(platform, |bit| completed(slots, bit));
-        self.show();
+        self.show(wake_ups);
         self.decide_deferred_calls();
         storm
     }

@@ -12,17 +12,9 @@ use nvme_driver::Health;
 use platform::Platform;
 
 impl<P: Platform> DataPlane<P> {
-    /// Counts a wake-up by an event.
-    #[inline]
-    pub(super) fn woke_up(&mut self) {
-        if let Some(pages) = &mut self.pages {
-            pages.wake_ups = pages.wake_ups.wrapping_add(1);
-        }
-    }
-
-    /// Writes the pages of the server and of its open sessions.
-    pub(super) fn show(&mut self) {
-        let Self { platform, controller, slots, schedule, pages: Some(pages), .. } = self else { return };
+    /// Writes the pages of the server, which was woken so many times, and of its open sessions.
+    pub(super) fn show(&mut self, wake_ups: u64) {
+        let Self { platform, controller, slots, schedule, passes, pages: Some(pages), .. } = self else { return };
         let now = platform.ticks();
         let mut open_sessions = 0u32;
         for (index, slot) in slots.iter_mut().enumerate() {
@@ -34,8 +26,8 @@ impl<P: Platform> DataPlane<P> {
             ticks_per_second: platform.ticks_per_second(),
             written_at: now,
             started_at: pages.started_at,
-            wake_ups: pages.wake_ups,
-            passes: pages.passes,
+            wake_ups,
+            passes: *passes,
             faults: controller.faults.get(),
             is_up: (controller.health.get() == Health::Up).into(),
             open_sessions,

@@ -67,7 +67,9 @@ impl<P: Platform> Session<P> {
             Served::Whole(user_data) => {
                 let Run { work, submitted, .. } = self.run;
                 if work != command.work || submitted != command.submitted {
-                    self.end_run();
+                    if self.run.count > 0 {
+                        self.end_run();
+                    }
                     self.run = Run { work: command.work, submitted: command.submitted, completed: now, count: 0 };
                 }
                 self.run.count = self.run.count.wrapping_add(1);
