@@ -105,10 +105,12 @@ mod tests {
             [[tenant]]
             name = "alice"
             extents = [{ first = 0, blocks = 1024 }]
+            queue_pairs = 1
             program.name = "bench"
             [[tenant]]
             name = "bob"
             extents = [{ first = 1024, blocks = 1024 }]
+            queue_pairs = 1
             program.name = "bench"
         "#;
         Scenario::parse(text, "two.toml").unwrap()
