@@ -149,7 +149,8 @@ pub(super) fn judged_against(name: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// A sentence for each gate that `one` misses; `others` are the benchmarks it is compared with. The run with the fewest
-/// instructions is judged: the excess of other runs, polls without result and timer ticks, depends on the build machine.
+/// instructions is judged: the excess of other runs, polls without result and timer ticks, depends on the build machine. So does the
+/// luck of one run, and the other benchmark is taken by its median.
 pub(super) fn missed_by(judged: Judged, one: &Benchmark, others: &[Benchmark]) -> Vec<String> {
     let (mut missed, name, cost) = (Vec::new(), &one.name, one.spread.0);
     if let Some(most) = judged.most(name).filter(|most| cost > *most) {
@@ -163,7 +164,7 @@ pub(super) fn missed_by(judged: Judged, one: &Benchmark, others: &[Benchmark]) -
         missed.push(format!("{name} rings {doorbells:.3} doorbells, and {most} is the most"));
     }
     for (_, times, other) in NO_MORE_THAN.iter().filter(|(judged, ..)| judged == name) {
-        let mut others = others.iter().filter(|known| known.name == *other).map(|known| known.spread.0);
+        let mut others = others.iter().filter(|known| known.name == *other).map(|known| known.instructions_per_op);
         if let Some(others) = others.rfind(|others| cost > times * others) {
             missed.push(format!(
                 "{name} takes {cost:.0} instructions an operation, and {other} {others:.0}: {times} times that is the most"
