@@ -74,7 +74,6 @@ impl Live {
         let (since, written) = (Instant::now(), self.written());
         while self.written() == written && since.elapsed() < most {
             thread::sleep(TRY);
-            self.now = Sample::default();
             self.refresh()?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The telemetry of a system in OpenMetrics (version 1.0.0), for Prometheus and its kin.
 //!
-//! Sums are exported, and never rates. A sum begins anew with an incarnation of its server, or with an opening of its session, which a
-//! reader of counters takes for a reset. Times are in seconds, and latencies have a bucket for each power of two of the clock's
+//! The metrics are sums, never rates. A new incarnation of the server, or a new opening of the session, sets a sum to 0. Readers of
+//! counters take that for a reset. Times are in seconds, and latencies have a bucket for each power of two of the clock's
 //! ticks, whose bounds do not depend on the values.
 
 use blk_api::telemetry::{READS, Server, Session, WRITES};

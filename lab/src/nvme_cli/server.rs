@@ -1,7 +1,7 @@
 //! The server of the socket: nodes are opened by connections, and their requests executed one after the other, whoever sends them.
 //!
-//! A thread serves a connection. What a client sends is checked here and in [`policy`]; past that a command has a size and an opcode
-//! that the far end may see. After every command that may change namespaces, the files of [`sys`] are written anew, as Linux's driver
+//! A thread serves a connection. Messages of a client are checked here and in [`policy`]; past that a command has a size and an opcode
+//! that the far end may see. After every command that may change namespaces, the server rewrites the files of [`sys`], as Linux's driver
 //! does after a notice of the controller.
 
 use super::{FarEnd, Refused, identify, policy, sys};

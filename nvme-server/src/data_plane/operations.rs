@@ -139,7 +139,7 @@ impl<P: Platform> DataPlane<P> {
     }
 
     /// Has these queue pairs of session `index` take nothing from now on. Returns whether the session has nothing in flight. Otherwise
-    /// the control plane is told when the last command has ended.
+    /// the control plane gets a job when the last command has ended.
     pub(crate) fn quiesce(&mut self, index: usize, numbers: Range<u16>) -> bool {
         self.stop_queues(numbers);
         let Some(slot) = self.slots.get_mut(index) else { return true };

@@ -85,7 +85,7 @@ struct Lies {
     frozen: BTreeSet<u64>,
     /// Registers that read something else.
     pretended: BTreeMap<u64, u32>,
-    /// Whether any was told.
+    /// Whether a test has made registers lie.
     told: bool,
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use nvme_spec::admin::Lock;
 
-/// What is prohibited when it comes by an admin SQ.
+/// The commands and features that are prohibited in an admin SQ.
 #[derive(Debug, Default)]
 pub(crate) struct Lockdown {
     commands: BTreeSet<u8>,

@@ -1,7 +1,7 @@
 //! Figures of a tenant between two readings: rates and latencies by the machine's clock.
 //!
-//! Sums begin anew with an incarnation of the server and with an opening of the session. Then the earlier reading counts as zeroes,
-//! and the rates are of the time since that beginning.
+//! A new incarnation of the server, or a new opening of the session, sets the sums to 0. The earlier reading then counts as zeroes, and
+//! the rates are of the time since.
 
 use super::sample::Sample;
 use blk_api::telemetry::{READS, Session, WRITES};

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use telemetry::page;
 use zerocopy::FromBytes;
 
-/// The places of all pages, and to whom they belong.
+/// The addresses of all pages, and the component that each belongs to.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Places {
     pages: Vec<TelemetryPages>,

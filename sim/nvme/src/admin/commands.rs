@@ -182,7 +182,7 @@ pub(crate) fn effects_log(config: &Config) -> Effects {
     log
 }
 
-/// What a command is about (base specification 2.0, section 5.16.1.6).
+/// The scope of a command (base specification 2.0, section 5.16.1.6).
 const fn scope(opcode: Opcode) -> Scope {
     match opcode {
         Opcode::FormatNvm => Scope::new().with_namespace(true),

@@ -23,7 +23,7 @@ pub(super) const fn has_data(feature: Feature) -> bool {
 /// Sets such a feature.
 ///
 /// # Errors
-/// Those of the transfer, and those of the feature.
+/// Errors of the transfer and of the feature.
 pub(super) fn set(
     controller: &mut Controller,
     command: &Command,
@@ -41,7 +41,7 @@ pub(super) fn set(
 /// Gets such a feature. Returns DW0.
 ///
 /// # Errors
-/// Those of the transfer.
+/// Errors of the transfer.
 pub(super) fn get(
     controller: &mut Controller,
     command: &Command,

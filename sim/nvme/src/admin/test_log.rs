@@ -17,7 +17,7 @@ const NS_PER_HOUR: u64 = 3_600_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Running {
     pub(super) code: SelfTestCode,
-    /// What is tested besides the controller.
+    /// The namespaces that are tested besides the controller: one, all, or none.
     pub(super) nsid: Nsid,
     pub(super) began_ns: u64,
     pub(super) ends_ns: u64,

@@ -76,7 +76,7 @@ fn transitions(driver: &mut Driver, is_enabled: bool, table: &[(usize, u8, u32)]
     Sqe { prp1: PAGE.prp1, ..set_feature(CID, Feature::AutonomousPower, value) }
 }
 
-/// One more state that processes no I/O.
+/// A controller with a further power state, which processes no I/O.
 fn with_deeper_state() -> Driver {
     let mut admin = AdminConfig::default();
     let deeper =

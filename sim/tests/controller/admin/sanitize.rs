@@ -76,7 +76,7 @@ fn a_block_erase_leaves_no_data_in_any_namespace() {
     for nsid in [1, 2] {
         assert_eq!((read(&mut driver, nsid, 0), read(&mut driver, nsid, 2047)), ([0; 4], [0; 4]));
     }
-    // What was written before does not come back with power.
+    // The data written before do not come back with power.
     driver.lose_power();
     driver.make_io_queue();
     assert_eq!(read(&mut driver, 1, 0), [0; 4]);
