@@ -131,7 +131,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// One range.
+    /// Ranges of one piece.
     #[must_use]
     pub fn one(segment: Segment) -> Self {
         let none = Segment::default();
