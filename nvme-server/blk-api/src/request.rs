@@ -131,7 +131,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// One range.
+    /// The ranges of a request with a single one.
     #[must_use]
     pub fn one(segment: Segment) -> Self {
         let none = Segment::default();
