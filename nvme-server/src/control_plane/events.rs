@@ -100,7 +100,14 @@ async fn clear<P: Platform>(controller: &Controller<P>, event: AsyncEvent) -> Re
         // The newest entry.
         LogPage::ErrorInformation => size_of::<ErrorEntry>(),
         LogPage::Smart | LogPage::FirmwareSlots => size_of::<Smart>(),
-        LogPage::ChangedNamespaces | LogPage::CommandEffects => PAGE_SIZE,
+        LogPage::ChangedNamespaces
+        | LogPage::CommandEffects
+        | LogPage::SupportedPages
+        | LogPage::SelfTest
+        | LogPage::SupportedFeatures
+        | LogPage::ManagementEffects
+        | LogPage::Lockdown
+        | LogPage::Sanitize => PAGE_SIZE,
     };
     let data = DataPointer::page(controller.identify_page.iova.bits());
     let read = LogRead::whole(page, bytes as u32);
