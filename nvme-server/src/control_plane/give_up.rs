@@ -1,5 +1,6 @@
 //! The end of all requests of a controller that is given up.
 
+use crate::control_plane::administration;
 use crate::link::Link;
 use blk_api::Status;
 use platform::Platform;
@@ -15,4 +16,5 @@ pub(super) fn give_up<P: Platform>(link: &Link<P>, status: Status) {
         data.answer_all(|_| status);
         data.poll_all();
     });
+    administration::give_up(link);
 }
