@@ -226,8 +226,8 @@ pub(super) fn after_reset<P: Platform>(link: &Link<P>) {
     }
 }
 
-/// Ends them likewise when the controller is given up, and takes the window from it.
-pub(super) fn give_up<P: Platform>(link: &Link<P>) {
+/// Ends them likewise without a reset, when the controller is given up, and takes the window from it.
+pub(super) fn end_without_reset<P: Platform>(link: &Link<P>) {
     if let Some(administration) = &link.administration {
         let window = administration.window;
         link.controller.space.borrow().unmap_pages(&window, 0..window.pages);

@@ -46,7 +46,7 @@ impl<P: Platform> ControlPlane<'_, P> {
         }
         for (index, loss) in lost {
             let queues = link.with(|data| data.queues_of_lost(index));
-            lose_session(link, index, loss);
+            end_by_loss(link, index, loss);
             if link.config.queue_sharing == QueueSharing::Dedicated
                 && link.controller.health.get() == Health::Up
                 && let Some(queues) = queues
@@ -81,8 +81,8 @@ fn loss<P: Platform>(identity: &Identity, session: &Session<P>) -> Option<Loss> 
 
 /// Ends a session that is open and has nothing in flight, because the controller lacks what it needs: its entries are answered
 /// with a status of their own, and the device does not reach its window.
-pub(super) fn lose_session<P: Platform>(link: &Link<P>, index: usize, loss: Loss) {
-    let Some(Lost { tenant, window, was_draining }) = link.with(|data| data.lose(index, loss)) else { return };
+pub(super) fn end_by_loss<P: Platform>(link: &Link<P>, index: usize, loss: Loss) {
+    let Some(Lost { tenant, window, was_draining }) = link.with(|data| data.end_by_loss(index, loss)) else { return };
     let reason = loss.reason();
     warn!("session {} ended: {}", tenant.as_str(), reason);
     if loss != Loss::Taken {

@@ -7,10 +7,10 @@
 
 use super::ControlPlane;
 use crate::control_plane::administration;
+use crate::control_plane::end_requests::end_requests;
 use crate::control_plane::functions;
-use crate::control_plane::give_up::give_up;
 use crate::control_plane::identity::Identity;
-use crate::control_plane::losses::{lose_session, losses};
+use crate::control_plane::losses::{end_by_loss, losses};
 use crate::control_plane::provision::make_common;
 use crate::control_plane::reconcile::{is_refused, reconcile};
 use crate::control_plane::remove::{Removal, let_go};
@@ -80,7 +80,7 @@ impl<P: Platform> ControlPlane<'_, P> {
         link.controller.health.set(Health::Dead);
         let faults = link.controller.faults.get();
         link.report_failure(&alloc::format!("the controller cannot be brought up, {faults} faults"));
-        give_up(link, Status::ControllerReset);
+        end_requests(link, Status::ControllerReset);
     }
 
     /// Lets commands be submitted again.
@@ -127,7 +127,7 @@ enum Refused {
 
 /// Ends open sessions for which the controller does not suffice, and has the others keep to what it can do.
 fn fit_sessions<P: Platform>(link: &Link<P>, identity: &Identity) {
-    losses(link, identity).into_iter().for_each(|(index, loss)| lose_session(link, index, loss));
+    losses(link, identity).into_iter().for_each(|(index, loss)| end_by_loss(link, index, loss));
     let delays = link.controller.retry_delays.get();
     link.with(|data| data.adapt(identity.max_transfer, identity.abilities, delays));
 }
@@ -147,7 +147,7 @@ async fn create_queues<P: Platform>(link: &Link<P>, identity: &Identity, refused
         match reconcile(link, &desired).await {
             Err(fault) if is_refused(fault) && refused == Refused::EndsSessions => {
                 link.count(fault);
-                users.into_iter().for_each(|index| lose_session(link, index, Loss::QueuePairs));
+                users.into_iter().for_each(|index| end_by_loss(link, index, Loss::QueuePairs));
             }
             done => done?,
         }
