@@ -107,6 +107,12 @@ impl Rights {
         self.0 & right.bit() != 0
     }
 
+    /// The rights that are in both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// The badge of an asker with these rights.
     #[must_use]
     pub const fn badge(self) -> u64 {
@@ -132,7 +138,7 @@ impl FromIterator<Right> for Rights {
 /// [`crate::names::ADMINISTRATOR`], by which it signals the asker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Administration {
-    /// Rights that the asker's badge has.
+    /// Rights that the asker's badge may have.
     pub rights: Rights,
     /// Bytes of the asker's window: whole pages, [`MOST_WINDOW`] at most.
     pub window_bytes: u64,

@@ -15,6 +15,7 @@ use super::ControlPlane;
 use crate::control_plane::reconcile::is_refused;
 use crate::control_plane::remove::wait_until_idle;
 use crate::data_plane::phase::Loss;
+use crate::jobs::Job;
 use crate::link::Link;
 use allow_list::Effect;
 use blk_api::administration::{Completion, Ended, Queue, ResetKind};
@@ -68,8 +69,10 @@ impl<P: Platform> ControlPlane<'_, P> {
         checked: &Checked,
     ) -> Result<(), DeviceFault> {
         let link = self.link;
-        if let Some(nsid) = checked.effect.ended() {
-            let nsid = if self.is_of_all(checked).await? { Nsid::ALL } else { nsid };
+        if self.is_of_all(checked).await? {
+            administration.set_effect(place, Effect::Replaces(Nsid::ALL));
+            self.end_sessions_of(Nsid::ALL).await;
+        } else if let Some(nsid) = checked.effect.ended() {
             self.end_sessions_of(nsid).await;
         }
         if checked.queue == Queue::Io && !administration.state.borrow().has_io {
@@ -144,12 +147,10 @@ impl<P: Platform> ControlPlane<'_, P> {
                 state.io = Some(QueuePair::new(qid, ENTRIES, rings, registers, doorbells)?);
             }
             let pair = state.io.as_mut().ok_or(DeviceFault::OwnMemory)?;
-            let most = u16::try_from(controller.registers.cap().max_queue_entries()).unwrap_or(ENTRIES);
-            pair.resize(ENTRIES.min(most))?;
+            pair.reset()?;
             (pair.sq.iova, pair.cq.iova)
         };
-        let entries = administration.state.borrow().io.as_ref().map_or(ENTRIES, QueuePair::entries);
-        let qsize_z = entries.saturating_sub(1);
+        let qsize_z = ENTRIES.saturating_sub(1);
         let memory = QueueMemory::Contiguous(cq.bits());
         let cq = CreateIoCq { qid, qsize_z, interrupt: CqInterrupt::Vector(0), memory };
         controller.execute(|cid| cq.sqe(cid)).await?;
@@ -210,6 +211,22 @@ impl<P: Platform> ControlPlane<'_, P> {
         if link.controller.health.get() == Health::Up { Ended::Completed } else { Ended::NotSubmitted }
     }
 
+    /// Ends the commands of the asker that the controller had, after its confirmed reset. They may have been executed.
+    pub(super) fn end_administration(&mut self) {
+        let link = self.link;
+        let Some(administration) = &link.administration else { return };
+        let effects = administration.end_all(link.platform.kernel());
+        for effect in &effects {
+            if let Effect::Replaces(nsid) = effect {
+                self.first_seen.forget(*nsid);
+            }
+        }
+        if !effects.is_empty() && link.changes.interrupts.get().is_some() {
+            // Another interrupt mode waits for them no longer.
+            link.jobs.pass(Job::ChangeInterrupts);
+        }
+    }
+
     /// Shows the administration which namespaces are served.
     pub(super) fn show_namespaces(&self) {
         if let Some(administration) = &self.link.administration {
@@ -219,14 +236,7 @@ impl<P: Platform> ControlPlane<'_, P> {
     }
 }
 
-/// Ends the commands of the administration that the controller had, after its confirmed reset.
-pub(super) fn after_reset<P: Platform>(link: &Link<P>) {
-    if let Some(administration) = &link.administration {
-        administration.end_all(link.platform.kernel());
-    }
-}
-
-/// Ends them likewise without a reset, when the controller is given up, and takes the window from it.
+/// Ends the commands of the asker without a reset, when the controller is given up, and takes the window from it.
 pub(super) fn end_without_reset<P: Platform>(link: &Link<P>) {
     if let Some(administration) = &link.administration {
         let window = administration.window;

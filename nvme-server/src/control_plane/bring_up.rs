@@ -30,6 +30,7 @@ impl<P: Platform> ControlPlane<'_, P> {
         if functions::enable(link).await? {
             controller.start(weighing.arbitration()).await?;
         }
+        self.end_administration();
         let about = inquiry::describe(&mut &*controller).await?;
         self.first_seen.check(&about)?;
         controller.retry_delays.set(inquiry::retry_delays(&mut &*controller, &about).await?);

@@ -6,7 +6,6 @@
 //! gone, or exchanged for another (`remove`).
 
 use super::ControlPlane;
-use crate::control_plane::administration;
 use crate::control_plane::end_requests::end_requests;
 use crate::control_plane::functions;
 use crate::control_plane::identity::Identity;
@@ -134,7 +133,6 @@ fn fit_sessions<P: Platform>(link: &Link<P>, identity: &Identity) {
 
 /// Restores what clients use: queue pairs and virtual functions.
 async fn restore_use<P: Platform>(link: &Link<P>, identity: &Identity, refused: Refused) -> Result<(), DeviceFault> {
-    administration::after_reset(link);
     create_queues(link, identity, refused).await?;
     functions::restore(link).await
 }

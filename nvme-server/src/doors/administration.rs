@@ -13,6 +13,7 @@ use report::clip;
 /// The answer to a call of an asker with these rights; `None` if the caller is kept.
 pub(crate) fn answer<P: Platform>(link: &Link<P>, rights: Rights, message: &Message) -> Option<Message> {
     let Some(administration) = &link.administration else { return Some(Refusal::BadRequest.message()) };
+    let rights = rights.and(administration.rights);
     let done = |()| Some(Message::new(DONE));
     let answer = Call::decode(message).and_then(|call| match call {
         Call::Submit(command) => accept(link, administration, rights, &command, false).map(done),

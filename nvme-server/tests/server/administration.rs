@@ -33,7 +33,7 @@ fn administered() -> Setup {
 fn of_two_namespaces() -> System {
     let mut setup = administered();
     setup.shape.command_sets = vec![CommandSetId::Nvm];
-    setup.shape.blocks = 2048;
+    setup.shape.blocks = 1024;
     let mut second = session("second", 0);
     second.config.nsid = 2;
     setup.sessions = vec![session("first", 0), second];
@@ -306,7 +306,7 @@ fn a_namespace_is_resized_by_deletion_and_creation_while_tenants_come_and_go() {
         succeed(&mut system, &delete(1));
         assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, Outcome::DeviceGone as u16);
         system.close(0).unwrap();
-        let blocks = 1024 + 128 * round;
+        let blocks = 1024 - 4 * round;
         system.world.state().controller.lies.shape.blocks = blocks;
         assert_eq!(create(&mut system, blocks), 1);
         system.open(0).unwrap();
@@ -342,6 +342,60 @@ fn a_tenant_cannot_come_back_while_its_namespace_is_formatted() {
     system.pass(1);
     assert_eq!(collect(&mut system).unwrap().status, 0);
     system.open(0).unwrap();
+}
+
+#[test]
+fn a_format_that_a_reset_interrupts_leaves_its_namespace_to_be_served() {
+    for is_done in [false, true] {
+        let mut system = of_two_namespaces();
+        system.controller(|controller, _| controller.deaf_to = Some(Admin::FormatNvm));
+        submit(&mut system, &admin(Admin::FormatNvm, 1, FormatDw10::of(0).into_bits(), 0)).unwrap();
+        system.pass(1);
+        if is_done {
+            // The format was executed, and its completion lost.
+            describe_eui64(&system, 9);
+        }
+        system.controller(|controller, bus| controller.strike(bus, sim_fault::ControllerEffect::FatalStatus));
+        system.pass(1);
+        assert_eq!(collect(&mut system).unwrap().ended(), Ended::Reset);
+        system.close(0).unwrap();
+        system.open(0).unwrap();
+        assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
+    }
+}
+
+#[test]
+fn a_format_of_all_namespaces_ends_all_tenants() {
+    let mut system = of_two_namespaces();
+    system.world.state().controller.lies.describe = Some(Box::new(|cns, bytes| {
+        if cns == 1 {
+            identify::Controller::mut_from_prefix(bytes).unwrap().0.fna = 1;
+        }
+    }));
+    system.controller(|controller, _| controller.deaf_to = Some(Admin::FormatNvm));
+    submit(&mut system, &admin(Admin::FormatNvm, 1, FormatDw10::of(0).into_bits(), 0)).unwrap();
+    system.pass(1);
+    for index in [0, 1] {
+        assert_eq!(system.request(index, entry(Opcode::Read, 0, 1, 0)).status, Outcome::DeviceGone as u16);
+        system.close(index).unwrap();
+        assert_eq!(system.open(index), Err(blk_api::session::Refusal::NoSuchBlocks));
+    }
+    system.controller(|controller, bus| controller.hear(bus));
+    system.pass(1);
+    assert_eq!(collect(&mut system).unwrap().status, 0);
+    for index in [0, 1] {
+        system.open(index).unwrap();
+    }
+}
+
+/// Has the controller say another EUI-64 of namespace 1.
+fn describe_eui64(system: &System, number: u8) {
+    system.world.state().controller.lies.describe = Some(Box::new(move |cns, bytes| {
+        let (about, _) = identify::Namespace::mut_from_prefix(bytes).unwrap();
+        if cns == 0 && about.nsze.get() == 1024 {
+            about.eui64 = [number; 8];
+        }
+    }));
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub(crate) struct Administration<P: Platform> {
     caller: AbsoluteCPtr,
     pub(super) window: Window,
     window_bytes: u64,
+    /// Rights that an asker may have.
+    pub(crate) rights: Rights,
     pub(super) state: RefCell<State<P>>,
 }
 
@@ -154,7 +156,7 @@ impl<P: Platform> Administration<P> {
             has_io: false,
             last: Cid::default(),
         };
-        Ok(Self { asker, caller, window, window_bytes, state: RefCell::new(state) })
+        Ok(Self { asker, caller, window, window_bytes, rights: config.rights, state: RefCell::new(state) })
     }
 
     /// The calls so far.
@@ -240,18 +242,34 @@ impl<P: Platform> Administration<P> {
         }
     }
 
-    /// Ends all commands that the controller had, after its confirmed reset or when it reaches the window no more.
-    pub(crate) fn end_all(&self, kernel: &impl Kernel) {
-        let in_flight: Vec<usize> = {
+    /// Notes the effect of the command of this slot, once it is known better.
+    pub(super) fn set_effect(&self, place: usize, known: Effect) {
+        if let Some(Some(Slot { request: Request::Command(Checked { effect, .. }), .. })) =
+            self.state.borrow_mut().slots.get_mut(place)
+        {
+            *effect = known;
+        }
+    }
+
+    /// Ends all commands that the controller had, after its confirmed reset or when it reaches the window no more. Returns the effects
+    /// that they may have had.
+    pub(super) fn end_all(&self, kernel: &impl Kernel) -> Vec<Effect> {
+        let in_flight: Vec<(usize, Effect)> = {
             let mut state = self.state.borrow_mut();
             state.has_io = false;
-            let numbered = state.slots.iter().enumerate();
-            let is_in_flight = |slot: &Option<Slot>| slot.is_some_and(|slot| matches!(slot.stage, Stage::InFlight(..)));
-            numbered.filter(|(_, slot)| is_in_flight(slot)).map(|(place, _)| place).collect()
+            let in_flight = |(place, slot): (usize, &Option<Slot>)| match slot {
+                Some(Slot { request: Request::Command(checked), stage: Stage::InFlight(..), .. }) => {
+                    Some((place, checked.effect))
+                }
+                _ => None,
+            };
+            state.slots.iter().enumerate().filter_map(in_flight).collect()
         };
-        for place in in_flight {
+        let end = |(place, effect)| {
             self.end(kernel, place, |token| Completion::without_status(token, Ended::Reset));
-        }
+            effect
+        };
+        in_flight.into_iter().map(end).collect()
     }
 }
 
@@ -347,7 +365,8 @@ fn check<P: Platform>(
             }
         }
     };
-    if queue == Queue::Io && link.controller.granted.get() <= link.config.queue_pairs() {
+    let is_small = link.controller.registers.cap().max_queue_entries() < u32::from(ENTRIES);
+    if queue == Queue::Io && (is_small || link.controller.granted.get() <= link.config.queue_pairs()) {
         return Err(Refusal::NoQueuePair);
     }
     let (offset, given, has) = (command.offset, u64::from(command.bytes), administration.window_bytes);
