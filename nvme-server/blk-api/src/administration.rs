@@ -334,11 +334,11 @@ pub enum Refusal {
     BadRequest,
     /// The command is not on the server's list.
     NotAllowed {
-        /// Its [`Queue`].
+        /// The [`Queue`].
         queue: u32,
-        /// Its opcode.
+        /// The opcode.
         opcode: u32,
-        /// Its CDW10, which names a feature, a log page or an operation.
+        /// CDW10, which names a feature, a log page or an operation.
         cdw10: u32,
     },
     /// The asker's badge lacks the right.
