@@ -3,6 +3,7 @@
 
 mod arbitration;
 mod clients;
+mod events;
 mod floods;
 mod function_revocations;
 mod functions;
