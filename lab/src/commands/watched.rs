@@ -1,6 +1,7 @@
-//! Tests that a running system can be watched: `ctl` and `top` beside a run, as a user types them.
+//! Tests that a running system can be watched and steered: `ctl` and `top` beside a run, as a user types them.
 //!
-//! The scenario's tenant may make a thousand requests a second, which its figures must show.
+//! The scenario's tenant may make a thousand requests a second, which its figures must show. Then an operator lowers its limit, pauses
+//! it, and kills its server.
 
 use crate::commands::counted::Counted;
 use anyhow::{Context, Result, ensure};
@@ -61,11 +62,11 @@ const FEWEST: f64 = 300.0;
 
 fn scenario(name: &str) -> String {
     format!(
-        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\n[expect]\ntimeout_seconds = 120\n\
+        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\n[control]\nacts = [\"shares\", \"kill\", \"pause\"]\n[expect]\ntimeout_seconds = 120\n\
          [[controller]]\nname = \"disk\"\n[[controller.namespace]]\nsize = \"16M\"\nbackend = \"null\"\n\
          [[tenant]]\nname = \"alice\"\nclass = \"high\"\nqueue_pairs = 1\ndepth = 8\n\
          iops = {{ per_second = 1_000, burst = 8 }}\nextents = [{{ first = 0, blocks = 4096 }}]\nprogram.name = \"bench\"\n\
-         [tenant.program.config]\ndepth = 8\noperations = 0\nmilliseconds = 15000\nread_percent = 100\nverify = false\n"
+         [tenant.program.config]\ndepth = 8\noperations = 0\nmilliseconds = 25000\nread_percent = 100\nverify = false\n"
     )
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn check(project: &Project, world: World) -> Result<Counted> {
     fs::write(&file, scenario(name)).with_context(|| format!("cannot write {}", project.shown(&file)))?;
     let user = User { project };
     let mut run = user.start(world.words(), &file)?;
-    let watched = user.watch(name, &mut run);
+    let watched = user.watch(name, &mut run).and_then(|()| user.steer(name));
     if watched.is_err() {
         // It is over anyway, or ends by its timeout.
         let _ = run.kill();
@@ -147,6 +148,48 @@ impl User<'_> {
         ensure!(before < after, "{before} requests became {after} in the metrics");
         let shown = self.top(name)?;
         ensure!(shown.contains("alice") && shown.contains("high"), "top shows no tenant: {shown}");
+        Ok(())
+    }
+
+    /// Acts on the running system, and looks at what becomes of its tenant.
+    fn steer(&self, name: &str) -> Result<()> {
+        let act = |words: &[&str]| self.asks(&[&["ctl"], words, &["--run", name]].concat());
+        let done = |words: &[&str]| -> Result<()> {
+            let output = act(words)?;
+            let is_done = output.status.success() && text(&output.stdout).contains(": in force after ");
+            ensure!(is_done, "{words:?}: {}{}", text(&output.stdout), text(&output.stderr));
+            Ok(())
+        };
+        let refused = |words: &[&str], says: &str| -> Result<()> {
+            let output = act(words)?;
+            let is_refused = output.status.code() == Some(1) && text(&output.stderr).contains(says);
+            ensure!(is_refused, "{words:?} is not refused by '{says}': {}", text(&output.stderr));
+            Ok(())
+        };
+        let rate = || -> Result<f64> {
+            let output = self.asks(&["ctl", "tenants", "--json", "--run", name])?;
+            let shown: Value = serde_json::from_slice(&output.stdout).context("ctl prints no JSON")?;
+            shown["tenants"][0]["read"]["requests_per_second"].as_f64().context("alice has no rate")
+        };
+        refused(&["set", "alice", "class=urgent"], "class urgent, of a session that may have high at most")?;
+        refused(&["kill", "alcie"], "do you mean 'alice'?")?;
+        refused(&["revoke", "alice", "0+8"], "add \"rights\" to `acts` of [control]")?;
+        done(&["set", "alice", "iops=100/8"])?;
+        let slow = rate()?;
+        ensure!(slow < 150.0, "alice makes {slow} requests a second with a limit of 100");
+        done(&["pause", "alice"])?;
+        // The first second begins before the pause.
+        rate()?;
+        let paused = rate()?;
+        ensure!(paused < 1.0, "alice makes {paused} requests a second while she is paused");
+        done(&["resume", "alice"])?;
+        done(&["kill", "nvme-server"])?;
+        rate()?;
+        let after = rate()?;
+        ensure!(
+            (10.0..150.0).contains(&after),
+            "alice makes {after} requests a second at a new server, and may make 100"
+        );
         Ok(())
     }
 
