@@ -1,5 +1,6 @@
 //! A running system as the commands `top` and `ctl` see it: the telemetry of a run that goes on, in QEMU or in the simulator.
 
+pub(crate) mod keys;
 pub(crate) mod metrics;
 pub(crate) mod operator;
 pub(crate) mod tenant;
@@ -57,6 +58,11 @@ impl Live {
         })?;
         let ram = Ram::writable(&self.folder, *arch)?;
         Ok(Operator::new(control, Mailbox::open(&self.folder, ram, places)?))
+    }
+
+    /// Whether an operator can act on the system.
+    pub(crate) const fn has_operator(&self) -> bool {
+        self.announcement.control.is_some()
     }
 
     /// The last reading.

@@ -148,6 +148,7 @@ impl User<'_> {
         ensure!(before < after, "{before} requests became {after} in the metrics");
         let shown = self.top(name)?;
         ensure!(shown.contains("alice") && shown.contains("high"), "top shows no tenant: {shown}");
+        ensure!(shown.contains("suspended") && shown.contains("goes on"), "keys of top do nothing: {shown}");
         Ok(())
     }
 
@@ -207,7 +208,10 @@ impl User<'_> {
             .context("cannot run script, of the package bsdutils")?;
         thread::sleep(Duration::from_secs(2));
         if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(b"sq").context("top takes no keys")?;
+            for keys in ["sp", "o", "q"] {
+                stdin.write_all(keys.as_bytes()).context("top takes no keys")?;
+                thread::sleep(Duration::from_secs(1));
+            }
         }
         let output = child.wait_with_output().context("cannot wait for top")?;
         ensure!(output.status.success(), "top fails: {}", text(&output.stdout));
