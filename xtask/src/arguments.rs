@@ -2,9 +2,11 @@
 //!
 //! Left out: arguments that only a command can judge, such as the names of scenarios.
 
+use crate::run::shell_word;
 use capdl::scenario::Setting;
 use clap::Args;
 use clap::error::ErrorKind;
+use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -61,6 +63,13 @@ pub fn refusal(arguments: impl IntoIterator<Item = OsString>) -> Option<String> 
     let texts = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());
     let acts = texts.skip(1).find(|text| text.contains(char::is_control))?;
     Some(format!("error: the argument {acts:?} has a control character: leave it out, or rename the file"))
+}
+
+/// The command that this program runs, as a user types it.
+pub fn typed() -> String {
+    env::args_os()
+        .skip(1)
+        .fold("cargo xtask".to_owned(), |line, word| line + " " + &shell_word(&word.to_string_lossy()))
 }
 
 /// The sentence of a refusal; `None` for help and the version, which are no refusals.

@@ -159,7 +159,10 @@ pub fn run(project: &Project, demo: &Demo, serve: Option<Serve>) -> Result<ExitC
         let step = Some(&step);
         let not_judged = NotJudged::of(demo.strict);
         let (disk, settings, show) = (ready.disk.as_ref(), demo.settings.set.as_slice(), ready.show());
-        let options = Options { disk, settings, show, step, no_iommu, device, keep, not_judged, ..Options::default() };
+        let command = &arguments::typed();
+        let command = Some(command.as_str());
+        let options =
+            Options { disk, settings, show, step, no_iommu, device, keep, not_judged, command, ..Options::default() };
         runner.run(&project.scenario(&demo.scenario)?, options)?
     };
     let folder = project.path(&results.folder);
