@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
@@ -25,6 +26,9 @@ pub struct Settings {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Setting>,
 }
+
+/// The address of the page of a running system: of this machine alone.
+pub const PAGE_ADDRESS: &str = "127.0.0.1:8017";
 
 /// Parses the value of `--jobs`.
 pub fn jobs(text: &str) -> Result<NonZeroUsize, String> {
@@ -50,6 +54,11 @@ pub fn range(text: &str) -> Result<Range<u64>, String> {
         return Err(format!("there is none from {first} up to {end}: let the second number be the larger one"));
     }
     Ok(first..end)
+}
+
+/// Parses the address at which a page is served.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an address and a port, as in 127.0.0.1:8017; port 0 is any that is free".into())
 }
 
 /// Parses a whole number; the refusal states the range.
@@ -104,6 +113,15 @@ mod tests {
         }
         assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
         assert!(seed("18446744073709551616").is_err_and(|says| says.ends_with("from 0 to 18446744073709551615")));
+    }
+
+    #[test]
+    fn address_is_read_or_refused_with_the_mend() {
+        assert_eq!(address("[::1]:0").map(|one| one.port()), Ok(0));
+        assert!(address(PAGE_ADDRESS).is_ok_and(|one| one.ip().is_loopback()));
+        for text in ["", "8017", "localhost", "127.0.0.1", "127.0.0.1:99999"] {
+            assert!(address(text).unwrap_err().starts_with("write an address and a port"), "{text}");
+        }
     }
 
     #[test]

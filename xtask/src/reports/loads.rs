@@ -17,8 +17,10 @@ const RATES: i32 = 260;
 const NUMBER: i32 = 70;
 const LATENCIES: i32 = 620;
 
-/// The latencies that have a mark.
-const MARKS: [(&str, fn(&Load) -> u64); 4] = [
+/// A latency that has a mark: its name, and its nanoseconds.
+type Mark = (&'static str, fn(&Load) -> u64);
+
+const MARKS: [Mark; 4] = [
     ("p50", |load| load.p50_ns),
     ("p99", |load| load.p99_ns),
     ("p99.9", |load| load.p999_ns),
