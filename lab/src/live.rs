@@ -2,10 +2,12 @@
 
 pub(crate) mod acts;
 pub(crate) mod metrics;
+pub(crate) mod operator;
 pub(crate) mod tenant;
 
 use acts::Acts;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use operator::Operator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 use tenant::Tenant;
 use xtask::project::Project;
 use xtask::telemetry::announcement::{self, Announcement};
+use xtask::telemetry::mailbox::Mailbox;
 use xtask::telemetry::physical::Ram;
 use xtask::telemetry::sample::Sample;
 
@@ -70,6 +73,19 @@ impl Live {
     /// The way to change the system, if the run offers one.
     pub(crate) const fn acts(&self) -> Option<Arc<dyn Acts>> {
         None
+    }
+
+    /// The operator. Other commands wait until the value is dropped.
+    ///
+    /// # Errors
+    /// The system has no control component.
+    pub(crate) fn operator(&self) -> Result<Operator> {
+        let Announcement { scenario, control, places, arch, .. } = &self.announcement;
+        let control = control.clone().with_context(|| {
+            format!("the scenario '{scenario}' has no [control], so nobody carries out acts: add [control] with its `acts` to it")
+        })?;
+        let ram = Ram::writable(&self.folder, *arch)?;
+        Ok(Operator::new(control, Mailbox::open(&self.folder, ram, places)?))
     }
 
     /// The last reading.

@@ -320,7 +320,7 @@ impl Runner<'_> {
         // QEMU has them now. Nobody else may hold its ends open.
         drop(ends);
         let mut waits = machine.waits();
-        let mut announced = Announced::new(&prepared.scenario, &prepared.folder);
+        let mut announced = Announced::new(&prepared.scenario, &prepared.system.specification, &prepared.folder);
         let ended =
             wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit, &mut waits, &mut announced)?;
         drop(announced);

@@ -11,6 +11,7 @@ use blk_api::extent::Extent;
 use blk_api::policy::{Entitlement, InterruptsChange, What};
 use blk_api::queue_sharing::QueueSharing;
 use capdl_spec::{Counted, RestartPolicy};
+use control_api::Act;
 use workload::LastProbe;
 
 /// A declared system.
@@ -38,6 +39,8 @@ pub struct Declaration {
     pub console_priority: u8,
     /// Whether the NVMe servers show statistics to the build machine.
     pub has_telemetry: bool,
+    /// The acts of the control component; without it there is none.
+    pub control: Option<Vec<Act>>,
     /// The limit on restarts of the PCI server.
     pub pci_server_restart: Option<RestartPolicy>,
     /// The limit on restarts of the IOMMU server, where there is one.

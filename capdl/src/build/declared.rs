@@ -37,6 +37,7 @@ pub(crate) fn declaration(scenario: &Scenario, programs: &Programs) -> Result<De
         kills: kills(scenario, &numbering),
         console_priority: scenario.console.priority,
         has_telemetry: scenario.telemetry.is_some(),
+        control: scenario.control.as_ref().map(|control| control.acts.clone()),
         pci_server_restart: Some(scenario.pci_server.restart.to_policy()),
         iommu_server_restart: Some(scenario.iommu_server.restart.to_policy()),
         programs: programs

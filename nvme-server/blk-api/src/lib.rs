@@ -11,11 +11,13 @@
 
 extern crate alloc;
 
+pub mod administration;
 pub mod client_heap;
 pub mod config;
 pub mod extent;
 pub mod names;
 pub mod operation;
+pub mod orders;
 pub mod policy;
 pub mod queue_sharing;
 pub mod request;

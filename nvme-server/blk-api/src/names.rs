@@ -14,11 +14,19 @@ pub const ALARM: &str = "alarm";
 pub const TEARDOWN_ACKS: &str = "teardown-acks";
 /// The NVMe server's signal to the supervisor that this page has a new acknowledgement.
 pub const TORN_DOWN: &str = "torn-down";
+/// The NVMe server's run of frames of the window of the component that administers its controller.
+pub const ADMINISTRATION_WINDOW: &str = "administration-window";
+/// The NVMe server's signal to that component.
+pub const ADMINISTRATOR: &str = "administrator";
 
 /// The call to the NVMe server, of a client or of the policy component.
 pub const SERVER: &str = "server";
 /// A client's call to the policy component, and the NVMe server's signal to it.
 pub const POLICY: &str = "policy";
+/// A policy component's signal to the control component: an order is over.
+pub const CONTROL: &str = "control";
+/// A policy component's page of orders, which its successor finds.
+pub const KEPT: &str = "kept";
 /// A client's signal to its server that the ring has entries.
 pub const DOORBELL: &str = "doorbell";
 /// A client's window. One that drives a function itself has the run of its frames, too.

@@ -3,6 +3,8 @@
 use super::physical::Physical;
 use blk_api::telemetry::{SERVER_PAGE, Server, Session, session_page};
 use capdl::Scenario;
+use capdl::scenario::CONTROL;
+use control_api::mailbox::REQUESTS;
 use platform::PAGE_SIZE;
 use report::TelemetryPages;
 use serde::{Deserialize, Serialize};
@@ -36,9 +38,17 @@ impl Places {
         Self { pages: reported.to_vec(), servers: servers.collect() }
     }
 
-    /// The physical addresses of all pages.
+    /// The physical addresses of all pages that components write.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
-        self.pages.iter().flat_map(|run| (0..run.count).map(|page| address(run, page)))
+        let requests = self.mailbox(REQUESTS);
+        let all = self.pages.iter().flat_map(|run| (0..run.count).map(|page| address(run, page)));
+        all.filter(move |paddr| Some(*paddr) != requests)
+    }
+
+    /// The physical address of the page at this offset in the mailbox of the control component, where there is one.
+    #[must_use]
+    pub fn mailbox(&self, offset: usize) -> Option<u64> {
+        self.address_of(CONTROL, offset / PAGE_SIZE)
     }
 
     /// The tenants, by server.
@@ -64,11 +74,16 @@ impl Places {
     }
 
     fn read<T: FromBytes>(&self, memory: &dyn Physical, component: &str, number: usize) -> Option<T> {
+        let paddr = self.address_of(component, number)?;
+        page::read(|offset, bytes| memory.copy(paddr.checked_add(offset as u64)?, bytes))
+    }
+
+    /// The physical address of a component's page with this number.
+    fn address_of(&self, component: &str, number: usize) -> Option<u64> {
         let number = u32::try_from(number).ok()?;
         let of_component = self.pages.iter().filter(|run| run.component.as_str() == component);
         let mut numbered = of_component.filter_map(|run| Some((run, number.checked_sub(run.first)?)));
-        let paddr = numbered.find(|(run, page)| *page < run.count).map(|(run, page)| address(run, page))?;
-        page::read(|offset, bytes| memory.copy(paddr.checked_add(offset as u64)?, bytes))
+        numbered.find(|(run, page)| *page < run.count).map(|(run, page)| address(run, page))
     }
 }
 
