@@ -247,7 +247,7 @@ impl Drawing<'_> {
         for (link, number) in between.iter().zip(0..) {
             let (x, y) = (place.x + 12 + number * LINE_GAP, above.bottom() + LINE_GAP * (number + 1));
             let (ink, dashed, head) = style(link.kind);
-            self.canvas.line(&Line { points: vec![(x, place.y), (x, above.bottom())], ink, dashed, head });
+            self.link(link, &Line { points: vec![(x, place.y), (x, above.bottom())], ink, dashed, head });
             let beside = place.x + 12 + between.len() as i32 * LINE_GAP;
             self.canvas.text(beside, y, 11, Weight::Regular, ink, &link.label);
         }
@@ -265,15 +265,22 @@ impl Drawing<'_> {
         for link in between {
             let (ink, dashed, head) = style(link.kind);
             let points = vec![(place.x, y), (POLICY_RAIL_X, y), (POLICY_RAIL_X, end), (policy.right(), end)];
-            self.canvas.line(&Line { points, ink, dashed, head });
+            self.link(link, &Line { points, ink, dashed, head });
             self.canvas.centred(POLICY_RAIL_X + (place.x - POLICY_RAIL_X) / 2, y - 5, 11, ink, &link.label);
         }
+    }
+
+    /// Draws the line of a connection, marked with its kind and its components' names.
+    fn link(&mut self, link: &Link, line: &Line) {
+        let [from, to] = [link.from, link.to].map(|index| self.specification.components[index].name.as_str());
+        let marks = [("data-from", from), ("data-to", to), ("data-kind", link.kind.word())];
+        self.canvas.marked(&marks, |canvas| canvas.line(line));
     }
 
     fn lane(&mut self, link: &Link, left: usize, (from_x, to_x): (i32, i32), y: i32) {
         let points = if link.from == left { vec![(from_x, y), (to_x, y)] } else { vec![(to_x, y), (from_x, y)] };
         let (ink, dashed, head) = style(link.kind);
-        self.canvas.line(&Line { points, ink, dashed, head });
+        self.link(link, &Line { points, ink, dashed, head });
         let stacked = self.layout.places.iter().filter(|place| place.x == SERVERS_X).count();
         // Where boxes stand below each other, rails run in front of them.
         let room = if to_x == SERVERS_X && stacked > 1 { RAILS } else { 0 };
@@ -336,7 +343,9 @@ impl Drawing<'_> {
             Role::NvmeServer | Role::Policy | Role::Probe | Role::EduDriver | Role::Control => Ink::NvmeServer,
             Role::Client => Ink::Client,
         };
-        self.canvas.card(place.x, place.y, place.width, place.height, ink);
+        self.canvas.marked(&[("data-component", name)], |canvas| {
+            canvas.card(place.x, place.y, place.width, place.height, ink);
+        });
         self.canvas.text(place.x + 14, place.y + 25, name_size(name, place.width), Weight::Bold, Ink::Text, name);
         let mut lines = vec![format!("component {id}, priority {priority}"), holds(self.specification, index)];
         if role == Role::Console {

@@ -1,11 +1,12 @@
 //! The commands, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `counted`, `guides`, `hang`, `own_program`, `scale` and `watched`; of `bench`, `bench_sim` and `profile`; of
+//! Parts of `test` are `bad_input`, `browser`, `counted`, `guides`, `hang`, `own_program`, `scale` and `watched`; of `bench`, `bench_sim` and `profile`; of
 //! `check`, `directions` and `documents`. `docs` uses `documents` too.
 
 pub(crate) mod bad_input;
 pub(crate) mod bench;
 pub(crate) mod bench_sim;
+pub(crate) mod browser;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod conformance;
@@ -32,3 +33,4 @@ pub(crate) mod sweep;
 pub(crate) mod test;
 pub(crate) mod top;
 pub(crate) mod watched;
+pub(crate) mod web;

@@ -2,7 +2,7 @@
 //! which cargo builds when one is asked for; a first run on QEMU compiles nothing of it.
 //!
 //! Each command is a module of `commands`. They share `simulate` and `seeds` (runs in the simulator), `model` (the simulator's controllers
-//! in QEMU), `nvme_cli` and `fields` (controllers for nvme-cli, and their structures), `live` (a running system), `combinations`, `lines`,
+//! in QEMU), `nvme_cli` and `fields` (controllers for nvme-cli, and their structures), `live` (a running system), `web` (its page), `combinations`, `lines`,
 //! `part` and `parallel` (many runs), and all that the crate `xtask` has: runs on QEMU, judges, records
 //! and reports. The program has `xtask`'s commands, too, with the simulator.
 
@@ -22,12 +22,13 @@ mod part;
 mod schema;
 mod seeds;
 mod simulate;
+mod web;
 
 use anyhow::Result;
 use clap::Subcommand;
 use commands::{
     bench, check, completions, conformance, ctl, device, docs, experiment, fuzz, linux, nvme, sim, soak, sweep, test,
-    top,
+    top, web as watch,
 };
 use std::process::ExitCode;
 use xtask::commands::Command as First;
@@ -53,6 +54,8 @@ enum Command {
     Fuzz(fuzz::Fuzz),
     /// Watch the tenants of a running system on a terminal
     Top(top::Top),
+    /// Serve a page that shows a running system, and its metrics
+    Web(watch::Web),
     /// Ask a running system for its tenants or statistics
     Ctl(ctl::Ctl),
     /// Run every test there is
@@ -85,6 +88,7 @@ pub fn main() -> ExitCode {
 fn run(project: &Project, chosen: &Command) -> Result<ExitCode> {
     match chosen {
         Command::First(First::Demo(demo)) if demo.sim => sim::demo(project, demo),
+        Command::First(First::Demo(demo)) if demo.live => watch::demo(project, demo),
         Command::First(first) => xtask::commands::run(project, first, Some(model::serve)),
         Command::Sim(sim) => sim::run(project, sim),
         Command::Sweep(sweep) => sweep::run(project, sweep),
@@ -94,6 +98,7 @@ fn run(project: &Project, chosen: &Command) -> Result<ExitCode> {
         Command::Linux(linux) => linux::run(project, linux),
         Command::Fuzz(fuzz) => fuzz::run(project, fuzz),
         Command::Top(top) => top::run(project, top),
+        Command::Web(web) => watch::run(project, web),
         Command::Ctl(ctl) => ctl::run(project, ctl),
         Command::Test(test) => test::run(project, test, program()),
         Command::Check(check) => check::run(project, check, &program()),

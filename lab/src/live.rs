@@ -1,13 +1,16 @@
-//! A running system as the commands `top` and `ctl` see it: the telemetry of a run that goes on, in QEMU or in the simulator.
+//! A running system as the commands `top`, `ctl` and `web` see it: the telemetry of a run that goes on, in QEMU or in the simulator.
 
+pub(crate) mod acts;
 pub(crate) mod keys;
 pub(crate) mod metrics;
 pub(crate) mod operator;
 pub(crate) mod tenant;
 
+use acts::Acts;
 use anyhow::{Context, Result};
 use operator::Operator;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tenant::Tenant;
@@ -19,6 +22,11 @@ use xtask::telemetry::sample::Sample;
 
 /// Time between two tries to read a page.
 const TRY: Duration = Duration::from_millis(20);
+
+/// The folder of all runs' folders.
+fn runs(project: &Project) -> PathBuf {
+    project.path("target/runs")
+}
 
 /// A run that is watched.
 pub(crate) struct Live {
@@ -36,7 +44,18 @@ impl Live {
     /// # Errors
     /// There is none, or its memory cannot be read.
     pub(crate) fn attach(project: &Project, named: Option<&str>) -> Result<Self> {
-        let (folder, announcement) = announcement::find(&project.path("target/runs"), named)?;
+        Self::of(announcement::find(&runs(project), named)?)
+    }
+
+    /// The run of this process, if one goes on.
+    ///
+    /// # Errors
+    /// Its memory cannot be read.
+    pub(crate) fn ours(project: &Project) -> Result<Option<Self>> {
+        announcement::ours(&runs(project)).map(Self::of).transpose()
+    }
+
+    fn of((folder, announcement): (PathBuf, Announcement)) -> Result<Self> {
         let ram = Ram::of(&folder, announcement.arch)?;
         let now = announcement.places.sample(&ram);
         Ok(Self { folder, announcement, ram, before: now.clone(), now })
@@ -45,6 +64,16 @@ impl Live {
     /// The scenario's name.
     pub(crate) fn scenario(&self) -> &str {
         &self.announcement.scenario
+    }
+
+    /// The run's folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The way to change the system, if the run offers one.
+    pub(crate) const fn acts(&self) -> Option<Arc<dyn Acts>> {
+        None
     }
 
     /// The operator. Other commands wait until the value is dropped.
@@ -76,6 +105,10 @@ impl Live {
     /// The run is over.
     pub(crate) fn refresh(&mut self) -> Result<()> {
         announcement::ensure_going(&self.announcement, &self.folder)?;
+        // More pages become known while the system starts.
+        if let Some(announcement) = Announcement::again(&self.folder) {
+            self.announcement = announcement;
+        }
         let read = self.announcement.places.sample(&self.ram);
         self.before = std::mem::replace(&mut self.now, read);
         // A page that was being written has what it had before.
@@ -86,6 +119,27 @@ impl Live {
             self.now.tenants.entry(name.clone()).or_insert_with(|| page.clone());
         }
         Ok(())
+    }
+
+    /// Reads all pages again; keeps the reading before the last one if no server has written since. Returns whether one has.
+    ///
+    /// # Errors
+    /// The run is over.
+    pub(crate) fn refresh_if_written(&mut self) -> Result<bool> {
+        let (before, written) = (self.before.clone(), self.written());
+        self.refresh()?;
+        let has_news = self.written() != written;
+        if !has_news {
+            self.before = before;
+        }
+        Ok(has_news)
+    }
+
+    /// Seconds of the machine's clock at the last reading.
+    pub(crate) fn seconds(&self) -> f64 {
+        let seconds =
+            self.now.servers.values().map(|page| page.written_at as f64 / page.ticks_per_second.max(1) as f64);
+        seconds.fold(0.0, f64::max)
     }
 
     /// Waits until the machine has written its pages again, at most this long.

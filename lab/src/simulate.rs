@@ -98,7 +98,11 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
         decoder.add_name(component.id, &component.name, Some(component.role));
     }
     let mut collector = match folder {
-        Some(folder) => Collector::new(decoder, folder, show)?,
+        Some(folder) => {
+            write_whole(&folder.join("system.cdl"), system.cdl().as_bytes())?;
+            write_whole(&folder.join("system.svg"), system.svg().as_bytes())?;
+            Collector::new(decoder, folder, show)?
+        }
         None => Collector::without_files(decoder, show),
     }
     .telling(step);

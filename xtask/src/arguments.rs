@@ -2,11 +2,14 @@
 //!
 //! Left out: arguments that only a command can judge, such as the names of scenarios.
 
+use crate::run::shell_word;
 use capdl::scenario::Setting;
 use clap::Args;
 use clap::error::ErrorKind;
+use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
@@ -23,6 +26,9 @@ pub struct Settings {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Setting>,
 }
+
+/// The address of the page of a running system: of this machine alone.
+pub const PAGE_ADDRESS: &str = "127.0.0.1:8017";
 
 /// Parses the value of `--jobs`.
 pub fn jobs(text: &str) -> Result<NonZeroUsize, String> {
@@ -50,6 +56,11 @@ pub fn range(text: &str) -> Result<Range<u64>, String> {
     Ok(first..end)
 }
 
+/// Parses the address at which a page is served.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an address and a port, as in 127.0.0.1:8017; port 0 is any that is free".into())
+}
+
 /// Parses a whole number; the refusal states the range.
 pub fn whole<T: FromStr + PartialOrd + Display>(text: &str, range: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
@@ -61,6 +72,13 @@ pub fn refusal(arguments: impl IntoIterator<Item = OsString>) -> Option<String> 
     let texts = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());
     let acts = texts.skip(1).find(|text| text.contains(char::is_control))?;
     Some(format!("error: the argument {acts:?} has a control character: leave it out, or rename the file"))
+}
+
+/// The command that this program runs, as a user types it.
+pub fn typed() -> String {
+    env::args_os()
+        .skip(1)
+        .fold("cargo xtask".to_owned(), |line, word| line + " " + &shell_word(&word.to_string_lossy()))
 }
 
 /// The sentence of a refusal; `None` for help and the version, which are no refusals.
@@ -95,6 +113,15 @@ mod tests {
         }
         assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
         assert!(seed("18446744073709551616").is_err_and(|says| says.ends_with("from 0 to 18446744073709551615")));
+    }
+
+    #[test]
+    fn address_is_read_or_refused_with_the_mend() {
+        assert_eq!(address("[::1]:0").map(|one| one.port()), Ok(0));
+        assert!(address(PAGE_ADDRESS).is_ok_and(|one| one.ip().is_loopback()));
+        for text in ["", "8017", "localhost", "127.0.0.1", "127.0.0.1:99999"] {
+            assert!(address(text).unwrap_err().starts_with("write an address and a port"), "{text}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 /// The commands, each with its purpose, in the order of help. A test of the crate compares them with its own.
-pub const COMMANDS: [(&str, &str); 16] = [
+pub const COMMANDS: [(&str, &str); 17] = [
     ("sim", "Run a scenario in the simulator: once, or with many seeds"),
     ("sweep", "Run a scenario with all combinations of some values in the simulator, and draw figures"),
     ("soak", "Run random systems with random faults in the simulator"),
@@ -19,6 +19,7 @@ pub const COMMANDS: [(&str, &str); 16] = [
     ("linux", "Let Linux judge the controller model"),
     ("fuzz", "Search for inputs that violate a law"),
     ("top", "Watch the tenants of a running system on a terminal"),
+    ("web", "Serve a page that shows a running system, and its metrics"),
     ("ctl", "Ask a running system for its tenants or statistics"),
     ("test", "Run every test there is"),
     ("check", "Check format, lints, direction of dependencies and documentation"),

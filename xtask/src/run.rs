@@ -1,8 +1,9 @@
 //! A run of a scenario on QEMU: builds the system, starts the machine, reads its serial line to the end of the run, and judges.
 //!
-//! A run leaves its files in the folder `target/runs/<scenario>-<n>/`: the system as capDL text (`system.cdl`) and as a picture
-//! of its capabilities (`system.svg`), the timeline (`timeline.svg`, written by the calling command), QEMU's command (`command`),
-//! the raw serial line (`serial`), the decoded log (`log`), and QEMU's messages (`qemu`). Disk images and the boot image are
+//! A run leaves its files in the folder `target/runs/<scenario>-<n>/`: a page of everything (`report.html`), the system as capDL text
+//! (`system.cdl`) and as a picture of its capabilities (`system.svg`), the timeline (`timeline.svg`, written by the calling command),
+//! QEMU's command (`command`), the raw serial line (`serial`), the decoded log (`log`), the events in sentences (`happened`), and QEMU's
+//! messages (`qemu`). Disk images and the boot image are
 //! removed if the run passed or is interrupted, unless they are to be kept.
 
 mod collector;
@@ -37,6 +38,7 @@ use crate::project::{Project, write_whole};
 use crate::records::decode::{Decoder, Filter};
 use crate::records::lateness::Lateness;
 use crate::records::results::{Results, hex};
+use crate::reports::run_page;
 use crate::setup::{chosen_kernel, vfio_user};
 use crate::telemetry::announcement::Announced;
 use crate::telemetry::physical::Ram;
@@ -106,6 +108,8 @@ pub struct Options<'a> {
     pub not_judged: NotJudged,
     /// The controllers of the machine.
     pub device: Device,
+    /// Command that repeats the run, for its page; a demonstration with these options without it.
+    pub command: Option<&'a str>,
 }
 
 /// The controllers of a machine.
@@ -275,12 +279,25 @@ impl Runner<'_> {
         times::judge(&prepared.scenario, &mut results, options.not_judged);
         results.passed = results.reasons.is_empty();
         results.take_promises(&prepared.scenario.expect.relies_on);
+        let command = options.command.map_or_else(|| self.command(file, options), str::to_owned);
+        run_page::write(self.project, &prepared.folder, &prepared.scenario, &results, &command)?;
         if results.passed && !options.keep {
             disks::remove(&prepared.scenario, &prepared.folder);
             // A file that cannot be removed does no harm.
             let _ = fs::remove_file(prepared.folder.join(IMAGE));
         }
         Ok(results)
+    }
+
+    /// A command that runs the scenario in `file` once with these options.
+    fn command(&self, file: &Path, options: Options<'_>) -> String {
+        let file = shell_word(&self.project.shown(file));
+        let arch = if self.kernel.arch == Arch::X86_64 { "" } else { " --arch aarch64" };
+        let device = if options.device == Device::Qemu { "" } else { " --device model" };
+        let iommu = if options.no_iommu { " --no-iommu" } else { "" };
+        let disk = folder::options("--disk", options.disk.map(|disk| disk.path.display()));
+        let settings = folder::options("--set", options.settings);
+        format!("cargo xtask demo {file}{settings}{arch}{device}{iommu}{disk}")
     }
 
     /// Runs the machine until every expected event has happened, or cannot happen any more.

@@ -52,6 +52,11 @@ pub fn prepare_nvme_cli(consent: Consent) -> Result<()> {
     packages::ensure_installed(consent, Use::NvmeCli)
 }
 
+/// Installs a browser and Prometheus, for the tests of the page of a running system.
+pub fn prepare_browser(consent: Consent) -> Result<()> {
+    packages::ensure_installed(consent, Use::Browser)
+}
+
 /// Prepares packages, targets and QEMU, without the kernel.
 fn prepare_tools(consent: Consent, used: Use) -> Result<()> {
     packages::ensure_installed(consent, used)?;

@@ -149,6 +149,15 @@ impl Canvas {
         self.head(line, *before, *last);
     }
 
+    /// What `draw` draws, as a group with these attributes, by which a page finds it.
+    pub(super) fn marked(&mut self, attributes: &[(&str, &str)], draw: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.group, Group::new());
+        draw(self);
+        let inner = std::mem::replace(&mut self.group, outer);
+        let set = |group: Group, (name, value): &(&str, &str)| group.set(*name, *value);
+        self.add(attributes.iter().fold(inner, set));
+    }
+
     fn stroke(&mut self, line: &Line, data: Data) {
         let path = Path::new().set("d", data).set("fill", "none").set("stroke", line.ink.stroke());
         let path = path.set("stroke-width", 1.6).set("stroke-linejoin", "round");

@@ -21,6 +21,19 @@ pub(super) enum Kind {
     Control,
 }
 
+impl Kind {
+    /// The kind's name in the picture's marks.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Signal => "signal",
+            Self::Shared => "shared",
+            Self::Frames => "frames",
+            Self::Control => "control",
+        }
+    }
+}
+
 /// A connection. Components by index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Link {

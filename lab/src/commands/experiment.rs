@@ -29,9 +29,11 @@ use lab::Lab;
 pub(crate) use one::One;
 use one::{Grid, World};
 use std::process::ExitCode;
+use xtask::arguments::typed;
 use xtask::out;
 use xtask::project::{Project, write_whole};
 use xtask::reports::sheet::{Sheet, Value};
+use xtask::reports::{page, run_page};
 
 /// Arguments of an experiment.
 #[derive(Debug, Args)]
@@ -95,6 +97,10 @@ pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
         out::line(format_args!("data: {}, picture: {}", project.shown(&csv), project.shown(&svg)))?;
     }
     outcome.misses.iter().try_for_each(|miss| out::line(format_args!("falls short: {miss}")))?;
+    let page = lab.folder().join(run_page::NAME);
+    let commands = std::fs::read_to_string(lab.folder().join("commands")).unwrap_or_default();
+    write_whole(&page, html(one, &data, &picture, &outcome.misses, &commands).as_bytes())?;
+    out::line(format_args!("{} is a page of all this for a browser", project.shown(&page)))?;
     Ok(if outcome.misses.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -121,6 +127,22 @@ fn named(name: &str) -> Result<&'static One> {
     ALL.iter()
         .find(|one| one.name == name)
         .with_context(|| format!("there is no experiment '{name}': name one of {}, or list", names()))
+}
+
+/// The page of an experiment. `commands` has the commands of its runs, a line each.
+fn html(one: &One, data: &Data, picture: &str, misses: &[String], commands: &str) -> String {
+    let body = maud::html! {
+        h1 { "Experiment " (one.name) }
+        p { (one.shows) }
+        @if !misses.is_empty() { ul { @for miss in misses { li.bad { "Falls short: " (miss) } } } }
+        (page::picture(picture))
+        h2 { "Repeat it" }
+        pre { (typed()) }
+        details { summary { "Its runs" } pre { (commands) } }
+        h2 { "Data" }
+        (page::table(&table(data)))
+    };
+    page::file(&format!("experiment {}", one.name), &body)
 }
 
 /// The data as a table for readers.
@@ -171,6 +193,17 @@ mod tests {
     fn unknown_experiment_is_answered_with_the_known_ones() {
         let error = named("lokup").map(|one| one.name).unwrap_err().to_string();
         assert!(error.contains("'lokup'") && error.contains("lookup") && error.contains("list"), "{error}");
+    }
+
+    #[test]
+    fn page_has_the_picture_the_data_and_all_conditions_that_do_not_hold() {
+        let data = Data::of(b"depth,policy\n3,<script>\n").unwrap();
+        let page = html(&lookup::EXPERIMENT, &data, "<svg/>", &["a < b".into()], "cargo xtask sim a\n");
+        for part in ["<figure><svg/></figure>", "&lt;script&gt;", "a &lt; b", "cargo xtask sim a", "Experiment lookup"]
+        {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert!(!page.contains("<script"));
     }
 
     #[test]

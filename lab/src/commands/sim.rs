@@ -20,7 +20,7 @@ use xtask::project::Project;
 use xtask::records::decode::{Filter, Level};
 use xtask::reports::count::count;
 use xtask::reports::wrap::wrapped;
-use xtask::reports::{table, timeline};
+use xtask::reports::{run_page, table, timeline};
 use xtask::run::interrupted::{Going, Left};
 use xtask::run::{files, folder, options};
 
@@ -142,6 +142,7 @@ fn once(project: &Project, named: &str, input: RunInput<'_>, json: Option<Destin
     let Simulated { mut results, account } = simulated;
     results.folder = project.shown(&folder);
     timeline::write(&results, &folder, json.as_ref())?;
+    run_page::write(project, &folder, scenario, &results, &arguments::typed())?;
     results.files = files(project, &folder);
     json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
     let sentences = out::sentence_columns(io::stdout());

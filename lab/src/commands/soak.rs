@@ -26,7 +26,9 @@ use xtask::arguments;
 use xtask::out;
 use xtask::progress::Step;
 use xtask::project::{Project, write_whole};
+use xtask::reports::run_page;
 use xtask::run::interrupted::{Going, Left};
+use xtask::run::shell_word;
 
 /// Arguments of the soak.
 #[derive(Debug, Args)]
@@ -129,6 +131,8 @@ struct Sum {
     failed: u64,
     commands: u64,
     kinds: Kinds,
+    /// Whether the first failure of each kind is repeated, for its page.
+    has_pages: bool,
 }
 
 impl Sum {
@@ -142,12 +146,18 @@ impl Sum {
         }
         self.failed += 1;
         let failure = Failure { seed, reasons: run.reasons };
-        report(project, &failure, self.kinds.add(&failure))
+        let first = self.kinds.add(&failure);
+        report(project, &failure, first)?;
+        if first.is_none() && self.has_pages {
+            let page = page(project, seed)?;
+            out::line(format_args!("      a page of all that happened: {}", project.shown(&page)))?;
+        }
+        Ok(())
     }
 
     /// Prints the kinds of failure and the numbers; the exit code says whether all runs passed.
     fn finish(self) -> Result<ExitCode> {
-        let Self { runs, failed, commands, kinds } = self;
+        let Self { runs, failed, commands, kinds, .. } = self;
         kinds.lines().iter().try_for_each(|kind| out::line(format_args!("{kind}")))?;
         out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failed))?;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -174,7 +184,7 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
         write(&canary)?;
     }
     let step = Step::new("soaking");
-    let mut sum = Sum::default();
+    let mut sum = Sum { has_pages: true, ..Sum::default() };
     let made: BTreeSet<u64> = done.iter().filter_map(|run| run.seed).collect();
     asked(done, &seeds).try_for_each(|run| sum.add(project, run))?;
     let left = seeds.filter(|seed| !made.contains(seed)).take_while(|_| end.is_none_or(|end| Instant::now() < end));
@@ -267,14 +277,17 @@ fn canary() -> Result<Seeded> {
 
 /// The run of a seed, which determines its system, its faults and all random choices.
 pub(crate) fn one(seed: u64) -> Result<Simulated> {
-    let scenario = Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?;
-    simulate(RunInput { seed, ..RunInput::of(&scenario) })
+    simulate(RunInput { seed, ..RunInput::of(&scenario(seed)?) })
+}
+
+fn scenario(seed: u64) -> Result<Scenario> {
+    Ok(Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?)
 }
 
 /// Writes the scenario of a failed run to a file, and prints how to repeat and keep it. `first` is another seed that failed so.
 fn report(project: &Project, failure: &Failure, first: Option<u64>) -> Result<()> {
     let Failure { seed, reasons } = failure;
-    let file = project.target_folder("soak")?.join(format!("{seed}.toml"));
+    let file = file_of(project, *seed)?;
     write_whole(&file, sim::soak::scenario(*seed).as_bytes())?;
     if let Some(first) = first {
         let shown = project.shown(&file);
@@ -288,6 +301,22 @@ fn report(project: &Project, failure: &Failure, first: Option<u64>) -> Result<()
         "      keep it as a test: cp {shown} scenarios/found/NAME.toml; name and describe there what was wrong"
     ))?;
     Ok(())
+}
+
+/// The file of a failed run's scenario.
+fn file_of(project: &Project, seed: u64) -> Result<PathBuf> {
+    Ok(project.target_folder("soak")?.join(format!("{seed}.toml")))
+}
+
+/// Repeats the run of a seed, and leaves its log, picture and page in a folder; returns the page.
+fn page(project: &Project, seed: u64) -> Result<PathBuf> {
+    let folder = project.target_folder(&format!("soak/{seed}"))?;
+    let scenario = scenario(seed)?;
+    let Simulated { mut results, .. } = simulate(RunInput { seed, folder: Some(&folder), ..RunInput::of(&scenario) })?;
+    results.folder = project.shown(&folder);
+    let command = format!("cargo xtask sim {}", shell_word(&project.shown(&file_of(project, seed)?)));
+    run_page::write(project, &folder, &scenario, &results, &command)?;
+    Ok(folder.join(run_page::NAME))
 }
 
 #[cfg(test)]
@@ -376,6 +405,16 @@ mod tests {
             .collect();
         assert_eq!(made, [vec![None], vec![None, Some(5)], vec![None, Some(6)]]);
         assert_eq!(merged(&project, &files, 5, Some(2)), Ok(()));
+    }
+
+    #[test]
+    fn a_seed_has_a_page_with_the_command_that_repeats_it() {
+        let place = tempfile::tempdir().unwrap();
+        let text = fs::read_to_string(page(&Project::at(place.path()), 3).unwrap()).unwrap();
+        for part in ["<pre>cargo xtask sim target/soak/3.toml</pre>", "<h2>Timeline</h2>", "<h2>Capability graph</h2>"]
+        {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
     }
 
     #[test]

@@ -54,19 +54,20 @@ impl World {
 }
 
 /// The longest wait for the system's start, with the programs to build, and for its end.
-const LONGEST: Duration = Duration::from_secs(300);
+pub(crate) const LONGEST: Duration = Duration::from_secs(300);
 
 /// The tenant's limit, and the fewest that count as reaching it on a busy build machine.
 const LIMIT: f64 = 1000.0;
-const FEWEST: f64 = 300.0;
+pub(crate) const FEWEST: f64 = 300.0;
 
-fn scenario(name: &str) -> String {
+/// The scenario, with this name and for so long.
+pub(crate) fn scenario(name: &str, milliseconds: u32) -> String {
     format!(
         "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\n[control]\nacts = [\"shares\", \"kill\", \"pause\"]\n[expect]\ntimeout_seconds = 120\n\
          [[controller]]\nname = \"disk\"\n[[controller.namespace]]\nsize = \"16M\"\nbackend = \"null\"\n\
          [[tenant]]\nname = \"alice\"\nclass = \"high\"\nqueue_pairs = 1\ndepth = 8\n\
          iops = {{ per_second = 1_000, burst = 8 }}\nextents = [{{ first = 0, blocks = 4096 }}]\nprogram.name = \"bench\"\n\
-         [tenant.program.config]\ndepth = 8\noperations = 0\nmilliseconds = 25000\nread_percent = 100\nverify = false\n"
+         [tenant.program.config]\ndepth = 8\noperations = 0\nmilliseconds = {milliseconds}\nread_percent = 100\nverify = false\n"
     )
 }
 
@@ -74,7 +75,7 @@ fn scenario(name: &str) -> String {
 pub(crate) fn check(project: &Project, world: World) -> Result<Counted> {
     let name = world.scenario();
     let file = project.target_folder("watched")?.join(format!("{name}.toml"));
-    fs::write(&file, scenario(name)).with_context(|| format!("cannot write {}", project.shown(&file)))?;
+    fs::write(&file, scenario(name, 25_000)).with_context(|| format!("cannot write {}", project.shown(&file)))?;
     let user = User { project };
     let mut run = user.start(world.words(), &file)?;
     let watched = user.watch(name, &mut run).and_then(|()| user.steer(name));
@@ -91,8 +92,8 @@ pub(crate) fn check(project: &Project, world: World) -> Result<Counted> {
 }
 
 /// Somebody who types commands.
-struct User<'a> {
-    project: &'a Project,
+pub(crate) struct User<'a> {
+    pub(crate) project: &'a Project,
 }
 
 impl User<'_> {
@@ -102,7 +103,8 @@ impl User<'_> {
         Ok(command)
     }
 
-    fn start(&self, words: &[&str], file: &Path) -> Result<Child> {
+    /// Starts a command with these words and a file or name.
+    pub(crate) fn start(&self, words: &[&str], file: &Path) -> Result<Child> {
         let mut command = self.command()?;
         command
             .args(words)
@@ -113,7 +115,8 @@ impl User<'_> {
             .context("cannot run the command")
     }
 
-    fn asks(&self, words: &[&str]) -> Result<Output> {
+    /// Runs a command.
+    pub(crate) fn asks(&self, words: &[&str]) -> Result<Output> {
         self.command()?.args(words).output().context("cannot run the command")
     }
 
@@ -219,6 +222,7 @@ impl User<'_> {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+/// Text that a command wrote.
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -9,6 +9,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeSet;
 use std::fmt;
 use telemetry::histogram;
 use xtask::telemetry::sample::Sample;
@@ -16,6 +17,31 @@ use xtask::telemetry::sample::Sample;
 /// Buckets of a histogram in one bucket of the metrics, and the first of them.
 const IN_ONE: usize = 8;
 const FIRST: usize = 64;
+
+/// Content type of the text, and of that of [`classic`].
+pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Whether a reader who accepts these content types wants the form before OpenMetrics.
+pub(crate) fn is_classic(accepts: &str) -> bool {
+    accepts.contains("text/plain") && !accepts.contains("openmetrics")
+}
+
+/// The text in Prometheus's form before OpenMetrics: a counter's family has the name of its samples, units and an end are unknown.
+pub(crate) fn classic(text: &str) -> String {
+    let counters: BTreeSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let line = |line: &str| {
+        let described =
+            ["# HELP ", "# TYPE "].into_iter().find_map(|kind| Some((kind, line.strip_prefix(kind)?.split_once(' ')?)));
+        match described {
+            Some((kind, (name, rest))) if counters.contains(name) => Some(format!("{kind}{name}_total {rest}\n")),
+            _ if line.starts_with("# UNIT ") || line == "# EOF" => None,
+            _ => Some(format!("{line}\n")),
+        }
+    };
+    text.lines().filter_map(line).collect()
+}
 
 /// The text.
 ///
@@ -189,6 +215,24 @@ mod tests {
         has(r#"capnvme_server_passes_total{server="nvme-server"} 9"#);
         has(r#"capnvme_controller_up{server="nvme-server"} 1"#);
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn older_readers_get_the_form_that_they_know() {
+        let text = classic(&text(&sample()).unwrap());
+        for line in [
+            "# TYPE capnvme_requests_total counter",
+            "# TYPE capnvme_controller_up gauge",
+            "# TYPE capnvme_latency_seconds histogram",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("# UNIT") && !text.contains("# EOF"));
+        assert!(
+            is_classic("text/plain")
+                && !is_classic("*/*")
+                && !is_classic("application/openmetrics-text, text/plain;q=0.5")
+        );
     }
 
     #[test]

@@ -18,9 +18,11 @@ use crate::setup::packages::Consent;
 use crate::setup::vfio_user;
 use anyhow::{Context, Error, Result, ensure};
 use capdl::Scenario;
+use capdl::scenario::Setting;
 use clap::Args;
 use kernel::{Arch, BuildOptions, FixName};
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -61,6 +63,12 @@ pub struct Demo {
     /// Run it in the simulator instead of QEMU
     #[arg(long, conflicts_with_all = ["without", "kernel", "write", "arch", "no_iommu", "device"])]
     pub sim: bool,
+    /// Serve a page that shows the system while it runs, and its metrics; adds [telemetry] to the scenario
+    #[arg(long, conflicts_with = "sim")]
+    pub live: bool,
+    /// Address of that page: this machine's alone, unless another one is given
+    #[arg(long, value_name = "ADDRESS", requires = "live", default_value = arguments::PAGE_ADDRESS, value_parser = arguments::address)]
+    pub listen: SocketAddr,
     /// Keep the images of the run, so that the program `command` in its folder starts the machine again
     #[arg(long, conflicts_with = "sim")]
     keep: bool,
@@ -105,11 +113,24 @@ impl Demo {
     /// # Errors
     /// No such scenario or architecture, or settings or crates that it cannot have.
     pub fn load(&self, project: &Project) -> Result<Scenario> {
-        let file = project.scenario(&self.scenario)?;
-        let arch = self.arch()?;
-        let scenario = Scenario::load_with(&file, (!self.sim).then_some(arch), &self.settings.set)?;
+        let scenario = self.load_with(project, &self.settings.set)?;
         own::check(&scenario)?;
         Ok(scenario)
+    }
+
+    fn load_with(&self, project: &Project, settings: &[Setting]) -> Result<Scenario> {
+        let arch = self.arch()?;
+        Ok(Scenario::load_with(project.scenario(&self.scenario)?, (!self.sim).then_some(arch), settings)?)
+    }
+
+    /// Adds telemetry to a scenario that is watched and has none. Returns all values that the command changes.
+    fn settings(&self, project: &Project, scenario: &mut Scenario) -> Result<Vec<Setting>> {
+        let mut settings = self.settings.set.clone();
+        if self.live && scenario.telemetry.is_none() {
+            settings.push(Setting::new("telemetry", "{}")?);
+            *scenario = self.load_with(project, &settings)?;
+        }
+        Ok(settings)
     }
 
     /// Opens the files of the other arguments.
@@ -133,10 +154,11 @@ impl Demo {
 /// # Errors
 /// Arguments that do not fit the scenario, or a step that fails.
 pub fn run(project: &Project, demo: &Demo, serve: Option<Serve>) -> Result<ExitCode> {
-    let scenario = demo.load(project)?;
-    if serve.is_none() && (demo.sim || demo.device == Device::Model) {
+    let mut scenario = demo.load(project)?;
+    if serve.is_none() && (demo.sim || demo.live || demo.device == Device::Model) {
         return lab::run(project);
     }
+    let settings = demo.settings(project, &mut scenario)?;
     let mut ready = demo.ready(scenario)?;
     let arch = demo.arch()?;
     run::suits(&ready.scenario, &demo.scenario, arch, demo.device)?;
@@ -158,8 +180,11 @@ pub fn run(project: &Project, demo: &Demo, serve: Option<Serve>) -> Result<ExitC
         let (no_iommu, device, keep) = (demo.no_iommu, demo.device, demo.keep);
         let step = Some(&step);
         let not_judged = NotJudged::of(demo.strict);
-        let (disk, settings, show) = (ready.disk.as_ref(), demo.settings.set.as_slice(), ready.show());
-        let options = Options { disk, settings, show, step, no_iommu, device, keep, not_judged, ..Options::default() };
+        let (disk, settings, show) = (ready.disk.as_ref(), settings.as_slice(), ready.show());
+        let command = &arguments::typed();
+        let command = Some(command.as_str());
+        let options =
+            Options { disk, settings, show, step, no_iommu, device, keep, not_judged, command, ..Options::default() };
         runner.run(&project.scenario(&demo.scenario)?, options)?
     };
     let folder = project.path(&results.folder);

@@ -3,7 +3,7 @@
 use crate::out;
 use crate::project::Project;
 use crate::setup::packages::Consent;
-use crate::setup::{linux_guest, prepare_everything, prepare_nvme_cli, prepare_schedulers, vfio_user};
+use crate::setup::{linux_guest, prepare_browser, prepare_everything, prepare_nvme_cli, prepare_schedulers, vfio_user};
 use anyhow::Result;
 use clap::Args;
 use std::process::ExitCode;
@@ -26,6 +26,9 @@ pub struct Setup {
     /// Install Debian's nvme-cli too, for the command nvme and its tests
     #[arg(long)]
     with_nvme_cli: bool,
+    /// Install Debian's Chromium and Prometheus too, for the tests of the page of a running system
+    #[arg(long)]
+    with_browser: bool,
 }
 
 /// Installs and builds what is missing.
@@ -42,6 +45,10 @@ pub(crate) fn run(project: &Project, setup: &Setup) -> Result<ExitCode> {
     if setup.with_nvme_cli {
         prepare_nvme_cli(consent)?;
         out::line(format_args!("ready: nvme-cli"))?;
+    }
+    if setup.with_browser {
+        prepare_browser(consent)?;
+        out::line(format_args!("ready: Chromium and Prometheus"))?;
     }
     if setup.with_vfio_user || setup.with_linux {
         let qemu = vfio_user::install(project)?;

@@ -1,26 +1,36 @@
-//! Live log of a run: describes events of the timeline, a line for each as it happens, in the order of their times.
+//! Live log of a run: describes events of the timeline, a line for each as it happens, in the order of their times. The lines go to the
+//! terminal and into the file `happened` of the run's folder.
 //!
 //! Records of two components wait for the console and arrive in another order, so an event is shown when the machine's time has gone on
 //! for a short while. One that arrives still later stands behind those that were shown. Left out: usual events, and those that the tables at the end report.
 
 use crate::out;
+use crate::plain::plain;
 use crate::progress::Step;
 use crate::records::results::Results;
 use crate::records::timeline::{Event, Timeline, What};
 use crate::reports::count::count;
 use crate::reports::wrap::wrapped;
+use anyhow::{Context, Result};
 use report::Name;
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
 
+/// File name of the log in a run's folder.
+pub const HAPPENED: &str = "happened";
 /// Machine time for which an event waits for earlier ones.
 const WINDOW_NS: u64 = 100_000_000;
 /// Columns of a line before its words.
 const BEFORE_WORDS: usize = 12;
 
 /// State of the live log.
+#[derive(Default)]
 pub(crate) struct LiveLog<'a> {
-    step: &'a Step,
+    /// Step beside which events are shown.
+    pub(crate) step: Option<&'a Step>,
+    file: Option<File>,
     /// Whether the zero of the times was named.
     has_begun: bool,
     /// Events of the timeline that were taken from it.
@@ -38,38 +48,47 @@ struct Attacks {
     succeeded: u64,
 }
 
-impl<'a> LiveLog<'a> {
-    /// A log without lines yet, which shows them beside `step`.
-    pub(crate) const fn new(step: &'a Step) -> Self {
-        Self { step, has_begun: false, taken: 0, waiting: Vec::new(), attacks: BTreeMap::new() }
+impl LiveLog<'_> {
+    /// A log without lines yet, which writes them into a file of this folder.
+    pub(crate) fn in_folder(folder: &Path) -> Result<Self> {
+        let path = folder.join(HAPPENED);
+        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { file: Some(file), ..Self::default() })
     }
 
     /// Shows the events that have waited long enough.
-    pub(crate) fn go_on(&mut self, results: &Results) {
-        self.show(results, results.timeline.end_ns.saturating_sub(WINDOW_NS));
+    pub(crate) fn go_on(&mut self, results: &Results) -> Result<()> {
+        self.show(results, results.timeline.end_ns.saturating_sub(WINDOW_NS))
     }
 
     /// Shows all events: the run is over, or pauses.
-    pub(crate) fn finish(&mut self, results: &Results) {
-        self.show(results, u64::MAX);
+    pub(crate) fn finish(&mut self, results: &Results) -> Result<()> {
+        self.show(results, u64::MAX)
     }
 
-    fn show(&mut self, results: &Results, until_ns: u64) {
+    fn show(&mut self, results: &Results, until_ns: u64) -> Result<()> {
         let timeline = &results.timeline;
         // Without the system's start, times cannot be shown.
-        let Some(begin_ns) = timeline.begin_ns else { return };
+        let Some(begin_ns) = timeline.begin_ns.filter(|_| self.step.is_some() || self.file.is_some()) else {
+            return Ok(());
+        };
         for event in self.due(timeline, until_ns) {
-            if let Some(words) = words(&event, &mut self.attacks) {
-                if !std::mem::replace(&mut self.has_begun, true) {
-                    let title = format!("Events ({}):", results.zero());
-                    self.step.line(&wrapped(&title, out::sentence_columns(io::stderr())));
-                }
-                let seconds = event.at_ns.saturating_sub(begin_ns) as f64 / 1e9;
-                let columns = out::sentence_columns(io::stderr()).saturating_sub(BEFORE_WORDS);
-                let words = wrapped(&words, columns).replace('\n', &format!("\n{:BEFORE_WORDS$}", ""));
-                self.step.line(&format!("{seconds:>8.2} s  {words}"));
+            let Some(words) = words(&event, &mut self.attacks) else { continue };
+            let seconds = seconds(&event, begin_ns);
+            if let Some(file) = &mut self.file {
+                let line = format!("{seconds:>8.2} s  {words}");
+                writeln!(file, "{}", plain(&line)).context("cannot write the run's log: is the disk full?")?;
             }
+            let Some(step) = self.step else { continue };
+            if !std::mem::replace(&mut self.has_begun, true) {
+                let title = format!("Events ({}):", results.zero());
+                step.line(&wrapped(&title, out::sentence_columns(io::stderr())));
+            }
+            let columns = out::sentence_columns(io::stderr()).saturating_sub(BEFORE_WORDS);
+            let words = wrapped(&words, columns).replace('\n', &format!("\n{:BEFORE_WORDS$}", ""));
+            step.line(&format!("{seconds:>8.2} s  {words}"));
         }
+        Ok(())
     }
 
     /// Takes the events until a time, the earliest first.
@@ -80,6 +99,21 @@ impl<'a> LiveLog<'a> {
         let due = self.waiting.partition_point(|event| event.at_ns <= until_ns);
         self.waiting.drain(..due).collect()
     }
+}
+
+/// All events of a run that are worth a sentence, in the order of their times: seconds from the run's zero, and the sentence.
+pub(crate) fn sentences(results: &Results) -> Vec<(f64, String)> {
+    let Timeline { begin_ns, events, .. } = &results.timeline;
+    let mut events: Vec<_> = events.iter().collect();
+    events.sort_by_key(|event| event.at_ns);
+    let mut attacks = BTreeMap::new();
+    let sentence = |event: &Event| Some((seconds(event, begin_ns.unwrap_or(0)), words(event, &mut attacks)?));
+    events.into_iter().filter_map(sentence).collect()
+}
+
+/// Seconds from the run's zero to the event.
+fn seconds(event: &Event, begin_ns: u64) -> f64 {
+    event.at_ns.saturating_sub(begin_ns) as f64 / 1e9
 }
 
 /// The event in a sentence, if it is worth one. Refused attacks are counted; the first is reported, and the number at the end.
@@ -146,7 +180,7 @@ mod tests {
     #[test]
     fn events_are_shown_in_the_order_of_their_times() {
         let step = Step::new("running");
-        let mut live_log = LiveLog::new(&step);
+        let mut live_log = LiveLog { step: Some(&step), ..LiveLog::default() };
         let mut timeline = Timeline { begin_ns: Some(0), ..Timeline::default() };
         let mut at = |at_ns, what, until_ns: Option<u64>| {
             timeline.events.push(Event { at_ns, who: clip("server"), what, words: clip("") });
@@ -159,6 +193,22 @@ mod tests {
         assert_eq!(at(104_999_999, What::Opened, None), [What::Killed]);
         assert_eq!(at(105_000_000, What::Done, None), [What::Restarted]);
         assert_eq!(at(2_000_000, What::Failed, Some(u64::MAX)), [What::Failed, What::Opened, What::Done]);
+    }
+
+    #[test]
+    fn lines_of_the_file_do_not_act_on_a_terminal() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut results = Results::default();
+        results.timeline.begin_ns = Some(1_000_000_000);
+        let event = |at_ns, what| Event { at_ns, who: clip("a"), what, words: clip("\u{1b}[2J\rgone") };
+        results.timeline.events = vec![event(3_500_000_000, What::Failed), event(2_000_000_000, What::Killed)];
+        LiveLog::in_folder(folder.path()).unwrap().finish(&results).unwrap();
+        let text = std::fs::read_to_string(folder.path().join(HAPPENED)).unwrap();
+        assert_eq!(
+            text,
+            "    1.00 s  a is killed, in the middle of what it does\n    2.50 s  a: \u{fffd}[2J\u{fffd}gone\n"
+        );
+        assert_eq!(sentences(&results).len(), 2);
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub enum Value {
 }
 
 impl Value {
-    fn text(&self) -> &str {
+    /// The content.
+    pub(crate) fn text(&self) -> &str {
         match self {
             Self::Word(text) | Self::Number(text) => text,
         }
@@ -53,6 +54,16 @@ impl Sheet {
     pub fn numbers(&mut self, name: &str, numbers: impl IntoIterator<Item = String>) {
         let numbers = numbers.into_iter().map(Value::Number);
         self.rows.push(std::iter::once(Value::Word(name.to_owned())).chain(numbers).collect());
+    }
+
+    /// The headings.
+    pub(crate) fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// The rows.
+    pub(crate) fn rows(&self) -> &[Vec<Value>] {
+        &self.rows
     }
 
     /// Whether the sheet has no rows.

@@ -15,13 +15,21 @@ use crate::records::results::Results;
 use crate::reports::count::count;
 use crate::reports::sheet::{Sheet, Value};
 use capdl_spec::Role;
-use parts::{Part, bdf, ended_faults, size, what};
+pub(crate) use parts::Part;
+use parts::{bdf, ended_faults, size, what};
 use report::{FaultKind, Interrupts, Name, PciFunction, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The whole report, in the order of a reader's questions, for an output of so many columns. Those of `sentences` are for the verdict.
 pub fn render(results: &Results, columns: usize, sentences: usize) -> String {
+    let parts = parts(results).into_iter().chain(verdict(results).map(Part::Sentences));
+    let parts: Vec<_> = parts.map(|part| part.render(columns, sentences)).collect();
+    plain(&parts.join("\n")).into_owned()
+}
+
+/// The parts of the report before the verdict.
+pub(crate) fn parts(results: &Results) -> Vec<Part> {
     let parts = [
         machine(results).map(Part::Text),
         lost_isolation(results).map(Part::Text),
@@ -43,10 +51,8 @@ pub fn render(results: &Results, columns: usize, sentences: usize) -> String {
         blocked(results).map(Part::Text),
         attacks::attacks(results).map(Part::Text),
         digests(results).map(Part::Lines),
-        verdict(results).map(Part::Sentences),
     ];
-    let parts: Vec<_> = parts.into_iter().flatten().map(|part| part.render(columns, sentences)).collect();
-    plain(&parts.join("\n")).into_owned()
+    parts.into_iter().flatten().collect()
 }
 
 fn machine(results: &Results) -> Option<String> {
@@ -322,14 +328,17 @@ fn verdict(results: &Results) -> Option<String> {
     Some(text)
 }
 
-/// The line about a run's folder.
+/// The lines about a run's folder, and its page if there is one.
 fn files(results: &Results) -> Option<String> {
     let rest = match (results.seed.is_some(), results.passed) {
-        (false, _) => "log, and the pictures timeline.svg and system.svg",
-        (true, true) => "log, and the picture timeline.svg",
-        (true, false) => "log, the picture timeline.svg, and in events the steps around the first failure",
+        (true, false) => {
+            "log, the pictures timeline.svg and system.svg, and in events the steps around the first failure"
+        }
+        _ => "log, and the pictures timeline.svg and system.svg",
     };
-    (!results.folder.is_empty()).then(|| format!("  {} has its {rest}\n", results.folder))
+    let page = results.files.get("report").map(|page| format!("  {page} is a page of all this for a browser\n"));
+    let folder = &results.folder;
+    (!folder.is_empty()).then(|| format!("  {folder} has its {rest}\n{}", page.unwrap_or_default()))
 }
 
 /// The line about rows that were not judged, if there are any.

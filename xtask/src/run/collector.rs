@@ -26,7 +26,7 @@ pub struct Collector<'a> {
     serial: Box<dyn Write>,
     log: Box<dyn Write>,
     show: Option<&'a Filter>,
-    live_log: Option<LiveLog<'a>>,
+    live_log: LiveLog<'a>,
 }
 
 impl<'a> Collector<'a> {
@@ -38,6 +38,7 @@ impl<'a> Collector<'a> {
         Ok(Self {
             serial: Box::new(create("serial")?),
             log: Box::new(BufWriter::new(create("log")?)),
+            live_log: LiveLog::in_folder(folder)?,
             ..Self::without_files(decoder, show)
         })
     }
@@ -46,7 +47,7 @@ impl<'a> Collector<'a> {
     pub fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
         let (serial, log) = (Box::new(io::sink()), Box::new(io::sink()));
         let results = Results { roles: decoder.roles(), ..Results::default() };
-        Self { results, decoder, reader: Reader::new(), serial, log, show, live_log: None }
+        Self { results, decoder, reader: Reader::new(), serial, log, show, live_log: LiveLog::default() }
     }
 
     /// This collector, with another destination of its log.
@@ -55,8 +56,9 @@ impl<'a> Collector<'a> {
     }
 
     /// This collector, which also shows events beside `step`.
-    pub fn telling(self, step: Option<&'a Step>) -> Self {
-        Self { live_log: step.map(LiveLog::new), ..self }
+    pub fn telling(mut self, step: Option<&'a Step>) -> Self {
+        self.live_log.step = step;
+        self
     }
 
     /// Takes a log line that did not come over the serial line.
@@ -78,9 +80,7 @@ impl<'a> Collector<'a> {
 
     /// Shows and logs something that was done from outside of the machine.
     fn take_outside(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
-        if let Some(live_log) = &mut self.live_log {
-            live_log.go_on(&self.results);
-        }
+        self.live_log.go_on(&self.results)?;
         self.write(&Written::Other(format!("{:>12.6} {who:<16} {words}", at_ns as f64 / 1e9)))
     }
 
@@ -90,9 +90,7 @@ impl<'a> Collector<'a> {
         let mut lines = Vec::new();
         let (results, decoder) = (&mut self.results, &self.decoder);
         self.reader.feed(bytes, &mut |piece| lines.push(piece_line(piece, decoder, results, at)));
-        if let Some(live_log) = &mut self.live_log {
-            live_log.go_on(&self.results);
-        }
+        self.live_log.go_on(&self.results)?;
         lines.into_iter().try_for_each(|line| self.write(&line))
     }
 
@@ -101,9 +99,7 @@ impl<'a> Collector<'a> {
         let mut lines = Vec::new();
         let (results, decoder) = (&mut self.results, &self.decoder);
         self.reader.finish(&mut |piece| lines.push(piece_line(piece, decoder, results, Duration::MAX)));
-        if let Some(live_log) = &mut self.live_log {
-            live_log.finish(&self.results);
-        }
+        self.live_log.finish(&self.results)?;
         lines.into_iter().try_for_each(|line| self.write(&line))?;
         self.log.flush().context("cannot write the run's log: is the disk full?")
     }

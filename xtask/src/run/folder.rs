@@ -1,6 +1,8 @@
 //! The folder of a run, `target/runs/<scenario>-<number>/`, or of a sweep.
 
 use crate::project::{Project, write_whole};
+use crate::reports::live_log::HAPPENED;
+use crate::reports::run_page;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -46,10 +48,12 @@ pub fn make_numbered(project: &Project, below: &str, name: &str, kept: usize) ->
 const GONE: &str = "gone() { echo 'the disk images are gone: run the scenario with --keep' >&2; exit 1; }\n";
 
 /// Files of a run, by the names that its results have for them.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 11] = [
     ("log", "log"),
     ("serial", "serial"),
     ("events", "events"),
+    ("happened", HAPPENED),
+    ("report", run_page::NAME),
     ("timeline", "timeline.svg"),
     ("system", "system.cdl"),
     ("capabilities", "system.svg"),

@@ -12,6 +12,9 @@ const COUNTER: &str = "libc6-dev";
 const TESTS: &[&str] = &["valgrind", "g++", "mtools"];
 /// A judge of controllers, which starts services of its own where it is installed.
 const NVME_CLI: &[&str] = &["nvme-cli"];
+/// A browser and Prometheus, the judges of the page of a running system and of its metrics. The latter starts a service where it is
+/// installed.
+const BROWSER: &[&str] = &["chromium", "prometheus"];
 /// Slurm on one node, and GNU parallel.
 const SCHEDULERS: &[&str] = &["parallel", "slurm-client", "slurm-wlm-basic-plugins", "slurmctld", "slurmd"];
 
@@ -26,6 +29,8 @@ pub enum Use {
     Schedulers,
     /// The command `nvme`, and its tests.
     NvmeCli,
+    /// The tests of the page of a running system.
+    Browser,
 }
 
 impl Use {
@@ -34,7 +39,7 @@ impl Use {
         match self {
             Self::Machine(arch) => vec![arch],
             Self::Everything => Arch::ALL.to_vec(),
-            Self::Schedulers | Self::NvmeCli => Vec::new(),
+            Self::Schedulers | Self::NvmeCli | Self::Browser => Vec::new(),
         }
     }
 
@@ -45,6 +50,7 @@ impl Use {
             Self::Everything => &[&[COUNTER], TESTS].concat(),
             Self::Schedulers => SCHEDULERS,
             Self::NvmeCli => NVME_CLI,
+            Self::Browser => BROWSER,
         };
         let machines = self.architectures().into_iter().flat_map(kernel::packages);
         let all: BTreeSet<_> = machines.chain(others.iter().copied()).collect();
@@ -158,7 +164,9 @@ mod tests {
         assert!(!x86.iter().chain(&arm).any(|package| TESTS.contains(package)));
         assert_eq!(Use::Schedulers.packages(), SCHEDULERS);
         assert_eq!(Use::NvmeCli.packages(), NVME_CLI);
-        assert!(!all.iter().any(|package| SCHEDULERS.contains(package) || NVME_CLI.contains(package)));
+        assert_eq!(Use::Browser.packages(), BROWSER);
+        let optional = [SCHEDULERS, NVME_CLI, BROWSER].concat();
+        assert!(!all.iter().any(|package| optional.contains(package)));
     }
 
     #[test]

@@ -81,6 +81,12 @@ impl Announcement {
         read(bytes).with_context(|| format!("{} is of another version: run the scenario again", file.display()))
     }
 
+    /// The file as it is now; `None` if it is gone. It grows while the system starts.
+    #[must_use]
+    pub fn again(folder: &Path) -> Option<Self> {
+        Self::read(folder).ok()
+    }
+
     /// Whether the run goes on: its file is there, and its process.
     #[must_use]
     pub fn goes_on(&self, folder: &Path) -> bool {
@@ -134,16 +140,7 @@ impl Drop for Announced<'_> {
 /// # Errors
 /// There is none.
 pub fn find(runs: &Path, named: Option<&str>) -> Result<(PathBuf, Announcement)> {
-    let entries = fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok);
-    let mut going: Vec<(SystemTime, PathBuf, Announcement)> = entries
-        .filter_map(|entry| {
-            let folder = entry.path();
-            let since = fs::metadata(folder.join(FILE)).and_then(|file| file.modified()).ok()?;
-            let announcement = Announcement::read(&folder).ok().filter(|one| one.goes_on(&folder))?;
-            Some((since, folder, announcement))
-        })
-        .collect();
-    going.sort_by_key(|(since, ..)| *since);
+    let mut going = going(runs);
     let Some(named) = named else {
         let newest = going.pop().map(|(_, folder, one)| (folder, one));
         return newest.context(
@@ -160,6 +157,28 @@ pub fn find(runs: &Path, named: Option<&str>) -> Result<(PathBuf, Announcement)>
         }
         None => bail!("no run of '{named}' goes on; these do: {}", names.join(", ")),
     }
+}
+
+/// The run of this process that goes on, if there is one.
+#[must_use]
+pub fn ours(runs: &Path) -> Option<(PathBuf, Announcement)> {
+    let own = std::process::id().cast_signed();
+    going(runs).into_iter().rfind(|(.., one)| one.process == own).map(|(_, folder, one)| (folder, one))
+}
+
+/// All runs that go on, the newest last.
+fn going(runs: &Path) -> Vec<(SystemTime, PathBuf, Announcement)> {
+    let entries = fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok);
+    let mut going: Vec<_> = entries
+        .filter_map(|entry| {
+            let folder = entry.path();
+            let since = fs::metadata(folder.join(FILE)).and_then(|file| file.modified()).ok()?;
+            let announcement = Announcement::read(&folder).ok().filter(|one| one.goes_on(&folder))?;
+            Some((since, folder, announcement))
+        })
+        .collect();
+    going.sort_by_key(|(since, ..)| *since);
+    going
 }
 
 /// Checks that a run goes on.
@@ -193,6 +212,7 @@ mod tests {
         fs::write(folder("broken-1").join(FILE), "{").unwrap();
         assert_eq!(find(runs.path(), None).unwrap(), (folder("one-1"), one.clone()));
         assert_eq!(find(runs.path(), Some("one")).unwrap().1, one);
+        assert_eq!(ours(runs.path()), Some((folder("one-1"), one.clone())));
         assert_eq!(error(Some("two")), "no run of 'two' goes on; these do: one");
         fs::remove_file(folder("one-1").join(FILE)).unwrap();
         assert!(error(Some("one")).contains("start it with `cargo xtask demo one`"));

@@ -64,6 +64,24 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a page of no run",
+        arguments: &["web", "nowhere", "--listen", "127.0.0.1:0"],
+        says: &["no run of 'nowhere' goes on"],
+        ..PLAIN
+    },
+    Case {
+        name: "a page at no port",
+        arguments: &["demo", "--live", "--listen", "localhost"],
+        says: &["'localhost' for '--listen <ADDRESS>'", "write an address and a port, as in 127.0.0.1:8017"],
+        ..PLAIN
+    },
+    Case {
+        name: "a page at another machine's address",
+        arguments: &["demo", "--live", "--listen", "192.0.2.1:8017"],
+        says: &["this machine does not have the address 192.0.2.1", "--listen 127.0.0.1:0"],
+        ..PLAIN
+    },
+    Case {
         name: "minutes that are no number",
         arguments: &["soak", "--minutes", "nan"],
         says: &["'nan' for '--minutes <MINUTES>'", "give a whole number from 1 to 100000"],

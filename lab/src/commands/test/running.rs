@@ -5,7 +5,8 @@ use super::units;
 use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
 use crate::commands::{
-    bad_input, bench, conformance, experiment, fuzz, guides, hang, nvme, own_program, profile, scale, soak, watched,
+    bad_input, bench, browser, conformance, experiment, fuzz, guides, hang, nvme, own_program, profile, scale, soak,
+    watched,
 };
 use crate::model;
 use crate::nvme_cli::program;
@@ -114,6 +115,7 @@ impl<'a> Ground<'a> {
             TestCase::NvmeCli(row) => self.nvme_cli(*row),
             TestCase::Hang => hang::check(self.project),
             TestCase::Watched(world) => watched::check(self.project, *world),
+            TestCase::Browser(row) => self.browser(*row),
             TestCase::OwnProgram => own_program::check(self.project),
             TestCase::Files => own_program::check_files(self.project),
             TestCase::Guide(guide) => guides::check(self.project, *guide),
@@ -263,6 +265,15 @@ impl<'a> Ground<'a> {
         row.check(self.project)
     }
 
+    /// Opens the page of a running system, if a browser is installed.
+    fn browser(&self, row: browser::Row) -> Result<Counted> {
+        if !browser::is_installed() {
+            ensure!(!is_ci(), browser::MISSING);
+            return Ok(Counted { skipped: Some(browser::MISSING.to_owned()), ..Counted::default() });
+        }
+        row.check(self.project)
+    }
+
     /// Runs a scenario that measures nothing. If its timed events did not meet the load that they are about, it is repeated once
     /// with more time, unless people see it first.
     fn unmeasured(&self, (kernel, programs, _): &Built, name: &str, device: Device) -> Result<Counted> {
@@ -299,6 +310,9 @@ fn install_for_ci(project: &Project, consent: Consent, cases: &[TestCase]) {
     }
     if has(|case| matches!(case, TestCase::NvmeCli(_))) {
         let _ = setup::prepare_nvme_cli(consent).inspect_err(note);
+    }
+    if has(|case| matches!(case, TestCase::Browser(_))) {
+        let _ = setup::prepare_browser(consent).inspect_err(note);
     }
     if has(|case| matches!(case, TestCase::Model(_) | TestCase::Linux(_)))
         && vfio_user::install(project).inspect_err(note).is_ok()

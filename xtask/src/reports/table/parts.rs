@@ -6,7 +6,7 @@ use crate::reports::wrap::wrapped;
 use report::Fault;
 
 /// Part of the report.
-pub(super) enum Part {
+pub(crate) enum Part {
     /// A table below its title of one or more lines.
     Table(&'static str, Sheet),
     /// Lines, which are wrapped between words.

@@ -163,7 +163,10 @@ fn a_failed_run_says_why_and_where_its_log_is() {
     assert!(narrow.ends_with(wrapped), "{narrow}");
     results.seed = Some(1);
     let page = render(&results, 80, usize::MAX);
-    assert!(page.ends_with("timeline.svg, and in events the steps around the first failure\n"), "{page}");
+    assert!(page.ends_with("system.svg, and in events the steps around the first failure\n"), "{page}");
+    results.files = [("report", "target/runs/demo-1/report.html".to_owned())].into();
+    let last = "  target/runs/demo-1/report.html is a page of all this for a browser\n";
+    assert!(render(&results, 80, usize::MAX).ends_with(last));
 }
 
 #[test]
