@@ -23,5 +23,6 @@ pub mod ring;
 pub mod session;
 mod status;
 pub mod telemetry;
+pub mod trace;
 
 pub use status::Status;
