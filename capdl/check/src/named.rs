@@ -148,7 +148,12 @@ impl System<'_> {
         expect("page of blocked transactions", *blocked, own("blocked").filter(|_| role == Role::IommuServer));
         expect("table of frames", *frames, own("frames").filter(|_| role == Role::IommuServer));
         expect("page of presence", *presence, own("presence").filter(|_| self.slot(name).is_some()));
-        let shows = self.declaration.has_telemetry && role == Role::NvmeServer;
+        let has = self.declaration;
+        let shows = match role {
+            Role::NvmeServer => has.has_telemetry,
+            Role::Client => has.has_traces && !self.has_cnode(index),
+            _ => false,
+        };
         expect("pages of telemetry", *telemetry, own("telemetry").filter(|_| shows));
         let driver = self.driver(index);
         if component.driver != driver {

@@ -37,6 +37,7 @@ pub(crate) fn declaration(scenario: &Scenario, programs: &Programs) -> Result<De
         kills: kills(scenario, &numbering),
         console_priority: scenario.console.priority,
         has_telemetry: scenario.telemetry.is_some(),
+        has_traces: scenario.telemetry.as_ref().is_some_and(|telemetry| telemetry.trace_pages > 0),
         pci_server_restart: Some(scenario.pci_server.restart.to_policy()),
         iommu_server_restart: Some(scenario.iommu_server.restart.to_policy()),
         programs: programs
@@ -75,6 +76,7 @@ fn tenant(scenario: &Scenario, numbering: &Numbering<'_>, one: &scenario::Tenant
         completion: one.completion,
         ring_entries: one.ring_entries,
         window_bytes: one.window,
+        traced: scenario.traced(one),
         waits: one.waits,
         opens: moment(&one.opens),
         begins: moment(&one.begins),

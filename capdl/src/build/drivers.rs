@@ -105,8 +105,8 @@ impl Builder<'_> {
         let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
         let tables = io_tables(pool_pages * PAGE, windows);
         self.io_tables(who, &name, tables);
-        if self.scenario.telemetry.is_some() {
-            self.model.shows(who, blk_api::telemetry::pages(self.scenario.sessions(&controller.name).count()) as u64);
+        if let Some(telemetry) = &self.scenario.telemetry {
+            self.model.shows(who, telemetry.server_pages(self.scenario.sessions(&controller.name).count()) as u64);
         }
         let pages = self.register_pages(controller);
         let arena = self.model.arena(who, names::ARENA, arena_bytes(pages.into()));
