@@ -33,6 +33,7 @@ use xtask::records::results::{OtherKernel, Results, hex};
 use xtask::reports::count::count;
 use xtask::run::Collector;
 use xtask::telemetry::announcement::Announced;
+use xtask::telemetry::events::{Copied, Events};
 use xtask::telemetry::physical::{Mirror, Physical};
 use xtask::telemetry::sample::Places;
 
@@ -108,7 +109,8 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     collector.results.kernel = kernel(scenario);
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
     let mut watched = folder.zip(speed).map(|(folder, speed)| Watched::new(scenario, folder, speed)).transpose()?;
-    let ended = observe(&mut simulation, &mut collector, scenario, watched.as_mut())?;
+    let mut events = Events::default();
+    let ended = observe(&mut simulation, &mut collector, scenario, watched.as_mut(), &mut events)?;
     drop(watched);
     collector.finish()?;
     let mut results = collector.results;
@@ -117,6 +119,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     check_outside(scenario, &system, &simulation, &mut results)?;
     let last = Places::new(scenario, &results.telemetry_pages).sample(&Memory(&simulation));
     results.reasons.extend(telemetry::differences(scenario, &last, &results));
+    results.reasons.extend(telemetry::traces(scenario, &last, &results, &events, folder)?);
     results.reasons.extend(missed_faults(scenario, &simulation));
     let named = |(index, action): (usize, _)| Some((scenario.controllers.get(index)?.name.as_str(), action));
     let moves_left = simulation.moves_left();
@@ -159,6 +162,7 @@ struct Watched<'a> {
     announced: Announced<'a>,
     mirror: Mirror,
     places: Places,
+    copied: Copied,
     arch: Arch,
     speed: f64,
     since: Instant,
@@ -168,15 +172,18 @@ impl<'a> Watched<'a> {
     fn new(scenario: &'a Scenario, folder: &'a Path, speed: f64) -> Result<Self> {
         let arch = scenario.machine.arch;
         let (announced, mirror) = (Announced::new(scenario, folder), Mirror::new(folder, arch)?);
-        Ok(Self { announced, mirror, places: Places::default(), arch, speed, since: Instant::now() })
+        let (places, copied) = (Places::default(), Copied::default());
+        Ok(Self { announced, mirror, places, copied, arch, speed, since: Instant::now() })
     }
 
     /// Shows the telemetry, and waits until virtual time may go on.
     fn go_on(&mut self, simulation: &Simulation, results: &Results) -> Result<()> {
         if let Some(places) = self.announced.look(&results.telemetry_pages, self.arch)? {
+            self.copied = Copied::new(&places);
             self.places = places;
         }
         let memory = Memory(simulation);
+        self.copied.go_on(&self.places, &memory, &self.mirror)?;
         self.places.addresses().try_for_each(|paddr| self.mirror.copy(&memory, paddr))?;
         let real = Duration::from_secs_f64(simulation.now_ns() as f64 / 1e9 / self.speed);
         thread::sleep(real.saturating_sub(self.since.elapsed()));
@@ -252,10 +259,12 @@ fn observe(
     collector: &mut Collector<'_>,
     scenario: &Scenario,
     mut watched: Option<&mut Watched<'_>>,
+    events: &mut Events,
 ) -> Result<Option<String>> {
     let limit_ns = scenario.expect.timeout_seconds.saturating_mul(1_000_000_000);
     let rest_ns = if scenario.probe.is_some() { PROBE_END_NS } else { END_NS };
     let mut end_ns = None;
+    let has_traces = scenario.telemetry.as_ref().is_some_and(|telemetry| telemetry.trace_pages > 0);
     let of = |controller| scenario.faults_of(controller).map(move |fault| (fault.at_ns, controller, fault));
     let mut faults: Vec<_> = scenario.controllers.iter().flat_map(of).collect();
     faults.sort_by_key(|(at_ns, ..)| std::cmp::Reverse(*at_ns));
@@ -276,6 +285,9 @@ fn observe(
         let bytes = simulation.take_serial();
         if !bytes.is_empty() {
             collector.take(&bytes, Duration::from_nanos(now_ns))?;
+        }
+        if has_traces {
+            events.follow(scenario, &collector.results.telemetry_pages, &Memory(simulation));
         }
         if let Some(watched) = &mut watched {
             watched.go_on(simulation, &collector.results)?;

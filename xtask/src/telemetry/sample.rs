@@ -1,7 +1,7 @@
 //! A reading of all pages of a system.
 
 use super::physical::Physical;
-use blk_api::telemetry::{SERVER_PAGE, Server, Session, session_page};
+use blk_api::telemetry::{SERVER_PAGE, Server, Session, pages, session_page, trace_page};
 use capdl::Scenario;
 use platform::PAGE_SIZE;
 use report::TelemetryPages;
@@ -16,6 +16,19 @@ pub struct Places {
     pages: Vec<TelemetryPages>,
     /// By server, the tenants of its sessions.
     servers: Vec<(String, Vec<String>)>,
+    /// Pages of each ring of events; 0 without traces.
+    trace_pages: usize,
+    /// Bytes of a tenant's block.
+    block_bytes: BTreeMap<String, u32>,
+}
+
+/// A ring of events: the component that writes it, its first page, and the tenant whose requests they are of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RingPlace {
+    pub(super) component: String,
+    pub(super) tenant: String,
+    pub(super) first: usize,
+    pub(super) pages: usize,
 }
 
 /// The contents of all pages that could be read whole.
@@ -33,12 +46,56 @@ impl Places {
     pub fn new(scenario: &Scenario, reported: &[TelemetryPages]) -> Self {
         let tenants_of = |controller: &str| scenario.sessions(controller).map(|one| one.name.clone()).collect();
         let servers = scenario.controllers.iter().map(|one| (scenario.server_name(&one.name), tenants_of(&one.name)));
-        Self { pages: reported.to_vec(), servers: servers.collect() }
+        let block_bytes = scenario.tenants.iter().filter_map(|tenant| {
+            let namespace = scenario.namespace(tenant)?;
+            Some((tenant.name.clone(), namespace.block_bytes))
+        });
+        Self {
+            pages: reported.to_vec(),
+            servers: servers.collect(),
+            trace_pages: scenario.telemetry.as_ref().map_or(0, |telemetry| telemetry.trace_pages.into()),
+            block_bytes: block_bytes.collect(),
+        }
     }
 
-    /// The physical addresses of all pages.
+    /// The physical addresses of all pages of statistics.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
-        self.pages.iter().flat_map(|run| (0..run.count).map(|page| address(run, page)))
+        let of_server = move |(server, tenants): &(String, Vec<String>)| {
+            let server = server.clone();
+            (0..pages(tenants.len())).filter_map(move |number| self.page(&server, number))
+        };
+        self.servers.iter().flat_map(of_server)
+    }
+
+    /// Whether there are traces.
+    #[must_use]
+    pub const fn has_traces(&self) -> bool {
+        self.trace_pages > 0
+    }
+
+    /// Bytes of a block of the tenant.
+    pub(super) fn block_bytes(&self, tenant: &str) -> u32 {
+        self.block_bytes.get(tenant).copied().unwrap_or(512)
+    }
+
+    /// The rings of events: each server's, and then those of its clients.
+    pub(super) fn rings(&self) -> Vec<RingPlace> {
+        let pages = self.trace_pages;
+        let mut rings = Vec::new();
+        for (server, tenants) in self.servers.iter().filter(|_| pages > 0) {
+            for (index, tenant) in tenants.iter().enumerate() {
+                let first = trace_page(tenants.len(), index, pages);
+                rings.push(RingPlace { component: server.clone(), tenant: tenant.clone(), first, pages });
+                rings.push(RingPlace { component: tenant.clone(), tenant: tenant.clone(), first: 0, pages });
+            }
+        }
+        rings
+    }
+
+    /// Copies bytes of a ring that lie in one page.
+    pub(super) fn copy(&self, memory: &dyn Physical, ring: &RingPlace, offset: usize, bytes: &mut [u8]) -> Option<()> {
+        let page = self.page(&ring.component, ring.first.checked_add(offset / PAGE_SIZE)?)?;
+        memory.copy(page.checked_add((offset % PAGE_SIZE) as u64)?, bytes)
     }
 
     /// The tenants, by server.
@@ -64,11 +121,16 @@ impl Places {
     }
 
     fn read<T: FromBytes>(&self, memory: &dyn Physical, component: &str, number: usize) -> Option<T> {
+        let paddr = self.page(component, number)?;
+        page::read(|offset, bytes| memory.copy(paddr.checked_add(offset as u64)?, bytes))
+    }
+
+    /// The physical address of a component's page.
+    pub(super) fn page(&self, component: &str, number: usize) -> Option<u64> {
         let number = u32::try_from(number).ok()?;
         let of_component = self.pages.iter().filter(|run| run.component.as_str() == component);
         let mut numbered = of_component.filter_map(|run| Some((run, number.checked_sub(run.first)?)));
-        let paddr = numbered.find(|(run, page)| *page < run.count).map(|(run, page)| address(run, page))?;
-        page::read(|offset, bytes| memory.copy(paddr.checked_add(offset as u64)?, bytes))
+        numbered.find(|(run, page)| *page < run.count).map(|(run, page)| address(run, page))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::running::SOAK_SEEDS;
 use crate::commands::linux::LinuxCheck;
-use crate::commands::{bad_input, check, conformance, experiment, fuzz, guides, hang, nvme, scale, watched};
+use crate::commands::{bad_input, check, conformance, experiment, fuzz, guides, hang, nvme, scale, traced, watched};
 use crate::simulate;
 use capdl::Scenario;
 use kernel::{Arch, FixName};
@@ -31,6 +31,8 @@ pub(super) enum TestCase {
     Hang,
     /// A running system is watched.
     Watched(watched::World),
+    /// Other programs read the traces of a system.
+    Traced(traced::World),
     OwnProgram,
     Files,
     Guide(guides::Guide),
@@ -81,7 +83,7 @@ impl TestCase {
             Self::NotInstalled | Self::InstalledConformance(..) => Demand::Processor,
             Self::Hang | Self::Files | Self::NvmeCli(_) => Demand::Processor,
             // Rates are judged, and the run is looked for among those that go on.
-            Self::Watched(_) => Demand::Quiet,
+            Self::Watched(_) | Self::Traced(_) => Demand::Quiet,
             Self::Units | Self::Check(_) | Self::OwnProgram | Self::Guide(_) | Self::Product => Demand::Build,
             Self::Fuzz(fuzz::Subject::Planted) | Self::Scale(_) => Demand::Build,
             // Cargo builds them, and would wait for another build.
@@ -143,6 +145,7 @@ impl fmt::Display for TestCase {
             Self::NvmeCli(row) => write!(f, "{row}"),
             Self::Hang => f.write_str(hang::NAME),
             Self::Watched(world) => write!(f, "{world}"),
+            Self::Traced(world) => write!(f, "{world}"),
             Self::OwnProgram => f.write_str("a program of one's own in both worlds"),
             Self::Files => f.write_str("files that a tenant wrote are read by mtools"),
             Self::Guide(guide) => write!(f, "{guide}"),

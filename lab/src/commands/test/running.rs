@@ -5,7 +5,8 @@ use super::units;
 use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
 use crate::commands::{
-    bad_input, bench, conformance, experiment, fuzz, guides, hang, nvme, own_program, profile, scale, soak, watched,
+    bad_input, bench, conformance, experiment, fuzz, guides, hang, nvme, own_program, profile, scale, soak, traced,
+    watched,
 };
 use crate::model;
 use crate::nvme_cli::program;
@@ -114,6 +115,7 @@ impl<'a> Ground<'a> {
             TestCase::NvmeCli(row) => self.nvme_cli(*row),
             TestCase::Hang => hang::check(self.project),
             TestCase::Watched(world) => watched::check(self.project, *world),
+            TestCase::Traced(world) => traced::check(self.project, *world),
             TestCase::OwnProgram => own_program::check(self.project),
             TestCase::Files => own_program::check_files(self.project),
             TestCase::Guide(guide) => guides::check(self.project, *guide),
