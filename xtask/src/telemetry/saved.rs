@@ -1,11 +1,12 @@
 //! Files of traces: for Perfetto, for blktrace's programs, and a summary.
 
 use super::events::Events;
-use super::requests::Requests;
+use super::requests::{Request, Requests};
 use super::sample::{Places, Sample};
 use super::{blktrace, perfetto};
 use crate::project::write_whole;
 use anyhow::{Context, Result};
+use blk_api::operation::Kind;
 use blk_api::telemetry::{READS, WRITES};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -39,8 +40,10 @@ impl Summary {
     pub fn of(events: &Events, requests: &Requests, statistics: &Sample) -> Self {
         let mut latencies = BTreeMap::new();
         for (tenant, (server, session)) in &statistics.tenants {
-            let of_tenant = || requests.complete.iter().filter(|one| one.tenant == *tenant && one.opcode.is_some());
-            let (traced, sum) = of_tenant().fold((0, 0), |(count, sum), one| (count + 1, sum + one.latency()));
+            // The statistics have no latencies of others.
+            let moves = |one: &Request| one.opcode.is_some_and(|opcode| opcode.kind() != Kind::Other);
+            let of_tenant = requests.complete.iter().filter(|one| one.tenant == *tenant && moves(one));
+            let (traced, sum) = of_tenant.fold((0, 0), |(count, sum), one| (count + 1, sum + one.latency()));
             let Some(page) = statistics.servers.get(server).filter(|_| traced > 0) else { continue };
             let ticks: u64 = [READS, WRITES].map(|one| session.latency_sums[one]).into_iter().sum();
             let counts = [READS, WRITES].into_iter().flat_map(|one| session.latencies[one].counts());
