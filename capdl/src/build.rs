@@ -1,12 +1,13 @@
 //! Builds the whole system from a scenario and the programs: which component gets which object, capability and mapping.
 //!
 //! One function builds each kind of component, in the order of their numbers: console 1, PCI server 2, the IOMMU server where
-//! there is one, the NVMe servers or a test component, the policy components, the tenants. The PCI and IOMMU servers are in
+//! there is one, the NVMe servers or a test component, the policy components, the tenants, the control component. The PCI and IOMMU servers are in
 //! `pci`, NVMe servers and test components in `drivers`, policy components and tenants in `clients`. An object that two
 //! components share is made by the one that writes it, or by the tenant. `model` does the bookkeeping. Amounts of memory for
 //! devices are in `dma`, the configurations of tenants in `tenants`.
 
 mod clients;
+mod control;
 mod declared;
 mod dma;
 mod drivers;
@@ -114,6 +115,8 @@ impl Builder<'_> {
             };
             self.model.configure(server.driver.who, &config)?;
             let sessions = scenario.sessions(&controller.name).map(tenants::holder).collect();
+            let shares =
+                scenario.sessions(&controller.name).map(|tenant| tenants::share(tenant, queue_sharing)).collect();
             let functions = scenario.functions(&controller.name).map(tenants::holder).collect();
             let all = scenario.sessions(&controller.name).chain(scenario.functions(&controller.name));
             let mut tenants: Vec<Tenant> = all.cloned().collect();
@@ -125,9 +128,12 @@ impl Builder<'_> {
             });
             let changes = changes.collect();
             let interrupts = tenants::interrupts(&numbering, controller);
-            self.model.configure(policy.who, &PolicyConfig { sessions, functions, changes, interrupts })?;
+            self.model.configure(policy.who, &PolicyConfig { sessions, functions, shares, changes, interrupts })?;
         }
         self.peers(&clients);
+        if let Some(control) = &scenario.control {
+            self.control(control, &clients, &policies, pci.supervisor)?;
+        }
         self.configure_pci(&pci, &drivers)?;
         self.console(console)
     }

@@ -133,9 +133,11 @@ impl Layout {
             places[tester] = Place { x: SERVERS_X, y, width: SERVERS_WIDTH, height: 150 };
             y += 150 + GAP;
         }
-        for client in of_role(Role::Client).filter(|client| !placed[*client]) {
-            places[client] = Place { x: CLIENTS_X, y, width: CLIENTS_WIDTH, height: 104 };
-            y += 104 + GAP;
+        for client in of_role(Role::Client).filter(|client| !placed[*client]).chain(of_role(Role::Control)) {
+            // A lane for each policy component, where a control component has some.
+            let height = 104.max(links.iter().filter(|link| link.from == client).count() as i32 * LANE + 14);
+            places[client] = Place { x: CLIENTS_X, y, width: CLIENTS_WIDTH, height };
+            y += height + GAP;
         }
         let columns_bottom = (y - GAP).max(columns_top + devices.len() as i32 * (DEVICE_HEIGHT + GAP));
         for pci in of_role(Role::PciServer) {
@@ -286,7 +288,7 @@ impl Drawing<'_> {
             let (x, _) = place.middle();
             match self.role(index) {
                 Role::Console => {}
-                Role::Client => {
+                Role::Client | Role::Control => {
                     let (fault_y, log_y) = (place.y + 24, place.bottom() - 24);
                     let points = vec![(place.right(), fault_y), (FAULT_RAIL_X, fault_y), (FAULT_RAIL_X, top)];
                     self.canvas.line(&Line { points, ink: Ink::Fault, dashed: false, head: Head::Arrow });
@@ -331,7 +333,7 @@ impl Drawing<'_> {
         let ink = match role {
             Role::Console => Ink::Console,
             Role::PciServer | Role::IommuServer => Ink::PciServer,
-            Role::NvmeServer | Role::Policy | Role::Probe | Role::EduDriver => Ink::NvmeServer,
+            Role::NvmeServer | Role::Policy | Role::Probe | Role::EduDriver | Role::Control => Ink::NvmeServer,
             Role::Client => Ink::Client,
         };
         self.canvas.card(place.x, place.y, place.width, place.height, ink);
@@ -393,6 +395,7 @@ const fn purpose(role: Role) -> &'static [&'static str] {
         Role::Policy => &["", "says which blocks sessions", "may touch, reaches none"],
         Role::Probe => &["", "drives the controller to see", "what DMA is stopped"],
         Role::EduDriver => &["", "takes the edu device's", "interrupts"],
+        Role::Control => &["acts for an operator: orders", "policy components and the", "root task"],
         Role::Client => &[],
     }
 }

@@ -18,7 +18,6 @@ use capdl_spec::{
 use platform::{Badge, CPtr, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use telemetry::TELEMETRY;
 
 /// A capability to install.
 #[derive(Clone, Copy, Debug)]
@@ -390,12 +389,11 @@ impl Model {
         self.region(who, name, page, RegionKind::ReadWrite);
     }
 
-    /// Adds `pages` pages as the region `telemetry`, which the build machine reads.
-    pub(crate) fn shows(&mut self, who: Who, pages: u64) {
-        let name = format!("{}.{TELEMETRY}", self.name(who));
-        let frames = self.object(name, ObjectKind::SmallFrame, pages);
+    /// Adds `pages` pages as the region `name`, which the component shares with the build machine.
+    pub(crate) fn shows(&mut self, who: Who, name: &str, pages: u64) {
+        let frames = self.object(format!("{}.{name}", self.name(who)), ObjectKind::SmallFrame, pages);
         self.draft(who).telemetry = Some(frames);
-        self.region(who, TELEMETRY, frames, RegionKind::ReadWrite);
+        self.region(who, name, frames, RegionKind::ReadWrite);
     }
 
     /// Adds the component's liveness page as the region `name` of `watcher`.

@@ -17,9 +17,9 @@ use std::path::Path;
 /// Programs lie between these addresses.
 const PROGRAM_RANGE: Range<u64> = 0x0040_0000..0x1000_0000;
 /// First address of users' own crates.
-const OWN: u64 = 0x0e00_0000;
+const OWN: u64 = 0x0f00_0000;
 /// Distance between two users' own crates: instructions are counted by address.
-const OWN_STRIDE: u64 = 4 << 20;
+const OWN_STRIDE: u64 = 2 << 20;
 
 /// The address of a scenario's own crate number `index`, from 0; none beyond the eighth.
 #[must_use]

@@ -9,6 +9,7 @@ mod bytes;
 mod change;
 mod components;
 mod console;
+mod control;
 mod controller;
 mod edu;
 mod error;
@@ -40,6 +41,7 @@ pub use crate::machine::{FUNCTION_QUEUES, slot_number};
 pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
 pub use console::Console;
+pub use control::{CONTROL, Control};
 pub use controller::{
     Arbitration, Attach, Backend, CommandSet, Content, Controller, ControllerChange, Later, Media, Model, Namespace,
     NamespaceModel, Purpose, Saved, Version,
@@ -102,6 +104,8 @@ pub struct Scenario {
     pub console: Console,
     /// Statistics for the build machine; without it no component shows any.
     pub telemetry: Option<Telemetry>,
+    /// The control component; without it there is none.
+    pub control: Option<Control>,
     /// Faults to inject: in the simulator, some of them in QEMU too.
     pub faults: Vec<Fault>,
     /// Moments, which kills, changes and loads wait for.

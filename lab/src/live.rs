@@ -1,9 +1,11 @@
 //! A running system as the commands `top` and `ctl` see it: the telemetry of a run that goes on, in QEMU or in the simulator.
 
 pub(crate) mod metrics;
+pub(crate) mod operator;
 pub(crate) mod tenant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use operator::Operator;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use tenant::Tenant;
 use xtask::project::Project;
 use xtask::telemetry::announcement::{self, Announcement};
 use xtask::telemetry::events::Events;
+use xtask::telemetry::mailbox::Mailbox;
 use xtask::telemetry::physical::Ram;
 use xtask::telemetry::sample::Sample;
 
@@ -42,6 +45,19 @@ impl Live {
     /// The scenario's name.
     pub(crate) fn scenario(&self) -> &str {
         &self.announcement.scenario
+    }
+
+    /// The operator. Other commands wait until the value is dropped.
+    ///
+    /// # Errors
+    /// The system has no control component.
+    pub(crate) fn operator(&self) -> Result<Operator> {
+        let Announcement { scenario, control, places, arch, .. } = &self.announcement;
+        let control = control.clone().with_context(|| {
+            format!("the scenario '{scenario}' has no [control], so nobody carries out acts: add [control] with its `acts` to it")
+        })?;
+        let ram = Ram::writable(&self.folder, *arch)?;
+        Ok(Operator::new(control, Mailbox::open(&self.folder, ram, places)?))
     }
 
     /// The last reading.

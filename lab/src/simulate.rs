@@ -9,8 +9,10 @@ use anyhow::{Result, ensure};
 use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Backend, Machine};
 use capdl::{Arch, KernelKind, Scenario, System};
+use control_api::mailbox::REQUESTS;
 use kernel::gaps::Gap;
 use kernel::installed::Release;
+use platform::PAGE_SIZE;
 use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::Fault;
 use std::io::{BufReader, Read};
@@ -108,7 +110,8 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     collector.results.arch = arch.name();
     collector.results.kernel = kernel(scenario);
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
-    let mut watched = folder.zip(speed).map(|(folder, speed)| Watched::new(scenario, folder, speed)).transpose()?;
+    let watched = folder.zip(speed).map(|(folder, speed)| Watched::new(scenario, &system, folder, speed));
+    let mut watched = watched.transpose()?;
     let mut events = Events::default();
     let ended = observe(&mut simulation, &mut collector, scenario, watched.as_mut(), &mut events)?;
     drop(watched);
@@ -166,27 +169,55 @@ struct Watched<'a> {
     arch: Arch,
     speed: f64,
     since: Instant,
+    /// The number of the last request to the control component.
+    passed_on: [u8; 4],
 }
 
 impl<'a> Watched<'a> {
-    fn new(scenario: &'a Scenario, folder: &'a Path, speed: f64) -> Result<Self> {
+    fn new(scenario: &'a Scenario, system: &'a System, folder: &'a Path, speed: f64) -> Result<Self> {
         let arch = scenario.machine.arch;
-        let (announced, mirror) = (Announced::new(scenario, folder), Mirror::new(folder, arch)?);
+        let announced = Announced::new(scenario, &system.specification, folder);
+        let mirror = Mirror::new(folder, arch)?;
         let (places, copied) = (Places::default(), Copied::default());
-        Ok(Self { announced, mirror, places, copied, arch, speed, since: Instant::now() })
+        Ok(Self { announced, mirror, places, copied, arch, speed, since: Instant::now(), passed_on: [0; 4] })
     }
 
-    /// Shows the telemetry, and waits until virtual time may go on.
-    fn go_on(&mut self, simulation: &Simulation, results: &Results) -> Result<()> {
+    /// Shows the telemetry, passes on a request to the control component, and waits until virtual time may go on.
+    fn go_on(&mut self, simulation: &mut Simulation, results: &Results) -> Result<()> {
         if let Some(places) = self.announced.look(&results.telemetry_pages, self.arch)? {
             self.copied = Copied::new(&places);
             self.places = places;
         }
         let memory = Memory(simulation);
         self.copied.go_on(&self.places, &memory, &self.mirror)?;
-        self.places.addresses().try_for_each(|paddr| self.mirror.copy(&memory, paddr))?;
+        self.places.addresses().try_for_each(|paddr| self.mirror.show(&memory, paddr))?;
+        if let Some(requests) = self.places.mailbox(REQUESTS) {
+            self.pass_on(simulation, requests)?;
+        }
         let real = Duration::from_secs_f64(simulation.now_ns() as f64 / 1e9 / self.speed);
         thread::sleep(real.saturating_sub(self.since.elapsed()));
+        Ok(())
+    }
+
+    /// Passes on a new request. A restarted component finds none, and so does the sender of the last one.
+    fn pass_on(&mut self, simulation: &mut Simulation, requests: u64) -> Result<()> {
+        let number = |memory: &dyn Physical| {
+            let mut number = [0; 4];
+            memory.copy(requests, &mut number).map(|()| number)
+        };
+        let mut page = [0; PAGE_SIZE];
+        // The number of a request is written last and read first.
+        let is_new = number(&self.mirror).is_some_and(|number| number != self.passed_on);
+        if is_new && self.mirror.copy(requests, &mut page).is_some() {
+            simulation.write_memory(requests, &page);
+            self.passed_on = page.first_chunk().copied().unwrap_or_default();
+            return Ok(());
+        }
+        let there = number(&Memory(simulation)).unwrap_or_default();
+        if there != self.passed_on || number(&self.mirror).is_none() {
+            self.passed_on = there;
+            self.mirror.show(&Memory(simulation), requests)?;
+        }
         Ok(())
     }
 }

@@ -4,15 +4,15 @@
 //! [`provision`] and [`reconcile`] create the queue pairs that it should have; [`open`] and [`close`] begin and end a session;
 //! [`events`] acts on what the controller reports; [`reshape`] and [`interrupts`] carry out the policy component's [`changes`].
 //! [`functions`] sets each [`virtual_function`] online, which a client drives itself. A controller that fails is brought up again
-//! ([`recover`]), and so is one queue pair ([`late_queues`]); one that is gone is let go of ([`remove`], [`give_up`]).
+//! ([`recover`]), and so is one queue pair ([`late_queues`]); one that is gone is let go of ([`remove`], [`end_requests`]).
 
 pub(crate) mod arbitration;
 mod bring_up;
 pub(crate) mod changes;
 mod close;
+mod end_requests;
 mod events;
 pub(crate) mod functions;
-mod give_up;
 mod identity;
 pub(crate) mod interrupts;
 mod late_queues;

@@ -141,6 +141,8 @@ pub mod alarm {
     pub const SERVER_US: [u32; 4] = [250, 1_000, 4_000, 16_000];
     /// A client's, each twice as long as the one before.
     pub const CLIENT_US: [u32; 4] = [20, 40, 80, 160];
+    /// That of a control component.
+    pub const CONTROL_US: [u32; 1] = [250];
 }
 
 /// Ids of [`Platform::marker`].

@@ -158,7 +158,7 @@ impl<P: Platform> Build<P> {
     pub(crate) fn mint_fault_endpoint(&self, component: &Component) -> Result<(), BuildError> {
         let Component { id, name, fault_slot, .. } = component;
         let dest = self.component_cptr(component.cspace(), *fault_slot)?;
-        let src = self.boot.absolute(self.objects.own.endpoint);
+        let src = self.boot.absolute(self.own_endpoint());
         let minted = self.kernel().cnode_mint(dest, src, rights(CALL), CapData::Badge(Badge(u64::from(*id))));
         minted.map_err(BuildError::refused("install the fault endpoint of", name))
     }

@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use capdl_spec::{ObjectId, Specification};
-use platform::{CPtr, Platform};
+use platform::{CPtr, Cap, Endpoint, Platform};
 
 /// Input and state of the build. The supervisor keeps it and rebuilds parts from it.
 pub(crate) struct Build<P: Platform> {
@@ -32,6 +32,13 @@ pub(crate) struct Build<P: Platform> {
 impl<P: Platform> Build<P> {
     pub(crate) fn kernel(&self) -> &P::Kernel {
         self.platform.kernel()
+    }
+
+    /// The endpoint at which the root task waits. It is an object of the specification where a component may call it, so that the right
+    /// to do so stands there, too.
+    pub(crate) fn own_endpoint(&self) -> CPtr {
+        let specified = self.find("root-task.endpoint").and_then(|id| self.objects.cap::<Endpoint>(id).ok());
+        specified.map_or(self.objects.own.endpoint, Cap::cptr)
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<ObjectId> {

@@ -12,8 +12,8 @@
 //!
 //! A driver that wants to go on in a moment, long before the next tick, asks for the alarm and is woken by it.
 //!
-//! Only the kernel should send to the endpoint here, when a component faults: the capability for that lies in the component's
-//! CSpace. A component that uses it by itself is ended too, and reported like a fault: it would otherwise keep the highest
+//! Beside the control component (`orders`), only the kernel should send to the endpoint here, when a component faults: the capability
+//! for that lies in the component's CSpace. A component that uses it by itself is ended too, and reported like a fault: it would otherwise keep the highest
 //! priority of the system busy.
 //!
 //! The parts: `time` (the timer, ticks, alarms), `deaths` (the end of a component and of those that end with it),
@@ -24,6 +24,7 @@ mod arrivals;
 mod deaths;
 #[cfg(feature = "fault-injection")]
 mod injecting;
+mod orders;
 mod relations;
 mod restarting;
 mod time;
@@ -39,7 +40,8 @@ use crate::thread::Thread;
 use crate::timer::Timer;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use platform::{Badge, CPtr, Event, Platform};
+use control_api::supervisor;
+use platform::{Badge, CPtr, Event, Kernel, Platform};
 
 /// The root task from now on.
 pub struct Supervisor<P: Platform, S: Services<P>> {
@@ -91,8 +93,8 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
 
     /// The endpoint it waits at; the root task's thread has its notification bound.
     #[must_use]
-    pub const fn endpoint(&self) -> CPtr {
-        self.build.objects.own.endpoint
+    pub fn endpoint(&self) -> CPtr {
+        self.build.own_endpoint()
     }
 
     /// Supervises; never returns.
@@ -102,6 +104,10 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
             self.inject();
             match self.build.platform.next_event().await {
                 Event::Signal(badge) => self.signalled(badge),
+                Event::Message(badge, message) if badge.has(supervisor::BADGE) => {
+                    let answer = self.ordered(badge, &message);
+                    self.build.platform.kernel().reply(&answer);
+                }
                 Event::Message(badge, message) => self.fault(badge, &message),
             }
         }

@@ -14,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use capdl_spec::{Component, RECEIVE_CPTR};
 use platform::log::error;
-use platform::{CPtr, Error, Kernel, Platform, Rights};
+use platform::{Error, Kernel, Platform, Rights};
 use report::{Report, clip};
 
 /// Ticks in a row at which a receive cptr may be found taken, a second. A received capability is moved or deleted at once, but a tick
@@ -86,7 +86,7 @@ impl<P: Platform> Build<P> {
     /// Whether a cptr holds a capability.
     fn is_taken(&self, component: &Component, cptr: u64) -> Result<bool, BuildError> {
         let dest = self.component_cptr(component.cnode, cptr)?;
-        let harmless = self.boot.absolute(CPtr::new(self.objects.own.endpoint.bits()));
+        let harmless = self.boot.absolute(self.own_endpoint());
         match self.kernel().cnode_copy(dest, harmless, Rights::default()) {
             Err(Error::DeleteFirst) => Ok(true),
             Ok(()) => {

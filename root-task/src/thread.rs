@@ -48,6 +48,7 @@ pub(crate) const fn alarms_us(role: Role) -> &'static [u32] {
     match role {
         Role::NvmeServer => &platform::alarm::SERVER_US,
         Role::Client => &platform::alarm::CLIENT_US,
+        Role::Control => &platform::alarm::CONTROL_US,
         _ => &[],
     }
 }

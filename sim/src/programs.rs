@@ -38,6 +38,7 @@ fn library(name: &str, arch: Arch) -> Option<Run> {
         ("flood", _) => |p, e| Box::pin(flood::run(p, e)),
         ("iommu-server", Arch::Aarch64) => |p, e| Box::pin(iommu_server::run(p, e)),
         ("edu-driver", _) => |p, e| Box::pin(edu_driver::run(p, e)),
+        ("control", _) => |p, e| Box::pin(control::run(p, e)),
         ("signal", _) => |p, e| Box::pin(signal::run(p, e)),
         _ => return None,
     })

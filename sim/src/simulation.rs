@@ -123,6 +123,11 @@ impl Simulation {
         self.world.view().kernel.memory().read(Paddr::new(paddr), bytes).ok()
     }
 
+    /// Writes to the machine's memory from a physical address on; `None` where there is none.
+    pub fn write_memory(&mut self, paddr: u64, bytes: &[u8]) -> Option<()> {
+        self.world.outside().kernel.memory_mut().write(Paddr::new(paddr), bytes).ok()
+    }
+
     /// Takes the bytes sent over the serial line since the last call.
     pub fn take_serial(&mut self) -> Vec<u8> {
         self.world.outside().machine.board.take_serial()

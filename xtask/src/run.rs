@@ -307,7 +307,7 @@ impl Runner<'_> {
         // QEMU has them now. Nobody else may hold its ends open.
         drop(ends);
         let mut waits = machine.waits();
-        let announced = Announced::new(&prepared.scenario, &prepared.folder);
+        let announced = Announced::new(&prepared.scenario, &prepared.system.specification, &prepared.folder);
         let mut watched = Watched { announced, folder: &prepared.folder, ram: None, events };
         let ended =
             wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit, &mut waits, &mut watched)?;

@@ -1,7 +1,8 @@
 //! The components' telemetry as the build machine reads it from the machine's memory, while the system runs or after its end.
 //!
 //! [`physical`] is the memory, [`sample`] one reading of all pages, and [`figures`] what lies between two readings: rates and
-//! latencies. By its [`announcement`] another process finds a run. The layout is `blk_api::telemetry`'s.
+//! latencies. By its [`announcement`] another process finds a run, and in a system with a control component asks that for acts by its
+//! [`mailbox`]. The layouts are `blk_api::telemetry`'s and `control_api::mailbox`'s.
 //!
 //! [`events`] has the events of traces, and [`requests`] makes single requests of them. They are written for [`perfetto`] and as
 //! records of Linux's [`blktrace`], both [`saved`] in files.
@@ -10,6 +11,7 @@ pub mod announcement;
 pub mod blktrace;
 pub mod events;
 pub mod figures;
+pub mod mailbox;
 pub mod perfetto;
 pub mod physical;
 pub mod requests;

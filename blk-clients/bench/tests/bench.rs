@@ -75,8 +75,8 @@ fn compares_and_verifies_that_answer_wrongly_fail_the_load() {
         let bench = Bench { compares: true, operations: 50, ..Bench::default() };
         let reports = run(bench, |server| {
             server.loses = Some(Box::new(move |request| {
-                count += u64::from(request.opcode == Opcode::Compare);
-                answers(request.opcode, count).then_some(Lost { blocks: 0, status })
+                count += u64::from(request.opcode() == Opcode::Compare);
+                answers(request.opcode(), count).then_some(Lost { blocks: 0, status })
             }));
         });
         assert!(!passed(&reports));
@@ -97,7 +97,7 @@ fn controller_without_verify_is_none_that_fails() {
     let bench = Bench { compares: true, operations: 50, ..Bench::default() };
     let reports = run(bench, |server| {
         server.loses = Some(Box::new(|request| {
-            (request.opcode == Opcode::Verify).then_some(Lost { blocks: 0, status: Status::Unsupported })
+            (request.opcode() == Opcode::Verify).then_some(Lost { blocks: 0, status: Status::Unsupported })
         }));
     });
     assert!(passed(&reports), "{reports:?}");
@@ -262,14 +262,15 @@ fn one_flipped_bit_is_found_and_placed() {
 #[test]
 fn lost_write_shows_as_a_stale_generation() {
     // Every read of the block that was read second returns its content at that time.
-    let (mut kept, mut reads) = (None::<(u64, Vec<u8>)>, 0);
+    let (mut kept, mut reads) = (None::<(Option<u64>, Vec<u8>)>, 0);
     let reports = run(Bench { read_percent: 50, operations: 20000, ..Bench::default() }, move |server| {
         server.tamper = Some(Box::new(move |request, data| {
+            let block = request.access().map(|access| access.lba);
             reads += 1;
             if reads == 2 {
-                kept = Some((request.lba, data.to_vec()));
+                kept = Some((block, data.to_vec()));
             }
-            if let Some((_, old)) = kept.as_ref().filter(|(lba, _)| *lba == request.lba) {
+            if let Some((_, old)) = kept.as_ref().filter(|(kept, _)| *kept == block) {
                 data.copy_from_slice(old);
             }
         }));
@@ -330,7 +331,7 @@ fn forbidden(expects: Forbidden, from: u64, until: u64) -> Vec<Report> {
     let mut requests = 0;
     run(Bench { operations: 4000, forbidden: expects, ..Bench::default() }, move |server| {
         server.forbids = Some(Box::new(move |request| {
-            let concerned = request.lba < 512;
+            let concerned = request.access().is_some_and(|access| access.lba < 512);
             requests += u64::from(concerned);
             concerned && (from..until).contains(&requests)
         }));
@@ -418,7 +419,7 @@ fn measuring_submits_as_many_reads_and_writes_as_the_percentage_says() {
         let (of_reads, of_writes) = (Rc::clone(&reads), Rc::clone(&writes));
         platform.server(|server| {
             server.loses = Some(Box::new(move |request| {
-                let count = if request.opcode == Opcode::Read { &of_reads } else { &of_writes };
+                let count = if request.opcode() == Opcode::Read { &of_reads } else { &of_writes };
                 count.set(count.get() + 1);
                 None
             }));

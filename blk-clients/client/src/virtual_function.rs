@@ -382,8 +382,8 @@ impl<P: Platform> VirtualFunction<P> {
     /// Begins a request, or answers it at once.
     fn begin(&mut self, entry: &Entry) -> Result<(), DeviceFault> {
         let answer = match entry.check(&self.bounds) {
-            Ok(request) => match self.abilities.answer_now(request.opcode) {
-                None => return self.engine.begin(request).map(drop),
+            Ok(request) => match self.abilities.answer_now(request.opcode()) {
+                None => return self.engine.begin(request, entry.user_data).map(drop),
                 Some(answer) => answer,
             },
             Err(status) => status,

@@ -139,7 +139,7 @@ impl World {
             server.loses = Some(Box::new(move |request| {
                 state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
                 let status = if state >> 63 == 0 { Status::ControllerReset } else { Status::TimedOut };
-                let blocks = (state >> 40) as u32 % (request.blocks + 1);
+                let blocks = (state >> 40) as u32 % (request.access().map_or(0, |access| access.blocks) + 1);
                 ((state >> 33) % 100 < percent).then_some(Lost { blocks, status })
             }));
         });

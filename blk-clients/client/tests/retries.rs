@@ -10,7 +10,7 @@ const TRIES: u64 = 4;
 fn lose_requests(platform: &FakePlatform, opcode: Opcode, mut times: u64, blocks: u32, status: Status) {
     platform.server(|server| {
         server.loses = Some(Box::new(move |request| {
-            let is_lost = request.opcode == opcode && times > 0;
+            let is_lost = request.opcode() == opcode && times > 0;
             times -= u64::from(is_lost);
             is_lost.then_some(Lost { blocks, status })
         }));

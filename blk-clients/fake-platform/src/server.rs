@@ -11,6 +11,7 @@ use platform::fake::Ram;
 use platform::{Memory, Message};
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// The server's parameters.
@@ -330,7 +331,8 @@ impl FakeServer {
     fn perform(&mut self, request: &Request) -> Status {
         self.statistics.commands += 1;
         self.statistics.doorbells += 1;
-        let blocks = request.lba..request.lba + u64::from(request.blocks);
+        let count = request.access().map_or(0, |access| access.blocks);
+        let blocks = blocks(request, count);
         let missing = blocks.clone().position(|block| self.has_records() && !self.records.contains(&block));
         if let Some(before) = missing {
             self.transfer(request, before as u32);
@@ -339,35 +341,36 @@ impl FakeServer {
         if self.forbids.as_mut().is_some_and(|forbids| forbids(request)) {
             return Status::Forbidden;
         }
-        if request.opcode.right() == Some(Right::Read) && self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
+        if request.opcode().right() == Some(Right::Read) && self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
             return Status::MediaError;
         }
         if let Some(lost) = self.loses.as_mut().and_then(|loses| loses(request)) {
-            self.transfer(request, lost.blocks.min(request.blocks));
+            self.transfer(request, lost.blocks.min(count));
             return lost.status;
         }
-        self.transfer(request, request.blocks);
-        if request.opcode == Opcode::Compare && !self.compares(request) {
+        self.transfer(request, count);
+        if request.opcode() == Opcode::Compare && !self.compares(request, self.bytes(blocks)) {
             return Status::CompareFailed;
         }
         Status::Success
     }
 
     /// Whether the request's blocks have the content of its segments.
-    fn compares(&self, request: &Request) -> bool {
-        let [first, bytes] =
-            [request.lba, request.blocks.into()].map(|blocks| (blocks as usize) << self.bounds.block_shift);
-        let mut data = vec![0; bytes];
-        gather(&self.memories[2], &request.segments[..usize::from(request.segment_count)], &mut data);
-        self.disk[first..first + bytes] == data
+    fn compares(&self, request: &Request, bytes: Range<usize>) -> bool {
+        let mut data = vec![0; bytes.len()];
+        gather(&self.memories[2], request.ranges(), &mut data);
+        self.disk[bytes] == data
+    }
+
+    /// The bytes of these blocks on the disk.
+    fn bytes(&self, blocks: Range<u64>) -> Range<usize> {
+        (blocks.start as usize) << self.bounds.block_shift..(blocks.end as usize) << self.bounds.block_shift
     }
 
     /// Does the first `blocks` blocks of the request.
-    fn transfer(&mut self, request: &Request, blocks: u32) {
-        let (first, end) = (request.lba, request.lba + u64::from(blocks));
-        let bytes = (first as usize) << self.bounds.block_shift..(end as usize) << self.bounds.block_shift;
-        let segments = &request.segments[..usize::from(request.segment_count)];
-        match request.opcode {
+    fn transfer(&mut self, request: &Request, count: u32) {
+        let (bytes, segments) = (self.bytes(blocks(request, count)), request.ranges());
+        match request.opcode() {
             Opcode::Read => {
                 let mut data = self.disk[bytes].to_vec();
                 if let Some(tamper) = &mut self.tamper {
@@ -381,6 +384,12 @@ impl FakeServer {
             Opcode::Flush | Opcode::Verify | Opcode::Compare => {}
         }
     }
+}
+
+/// The first `count` blocks of the request.
+fn blocks(request: &Request, count: u32) -> Range<u64> {
+    let first = request.access().map_or(0, |access| access.lba);
+    first..first + u64::from(count)
 }
 
 fn scatter(window: &Ram, segments: &[Segment], mut data: &[u8]) {

@@ -1,6 +1,7 @@
 //! The whole program on a machine in memory: a sound server refuses every attack, and a server without a check is detected.
 
-use blk_client::{Opcode, Status};
+use blk_api::request::{Ranges, Request, Segment};
+use blk_client::Status;
 use fake_platform::{FakePlatform, FakeServer, Order, Refetch, Setup, client};
 use report::{Attack, Report};
 use std::collections::BTreeSet;
@@ -66,16 +67,27 @@ fn every_forgotten_check_is_found() {
 #[test]
 fn double_fetch_is_found_by_the_race_on_that_word() {
     let cases: [(&str, Refetch); 4] = [
-        ("change the block after publishing", |request, again| request.lba = again.lba),
-        ("change the offset after publishing", |request, again| request.segments[0].offset = again.segments[0].offset),
+        ("change the block after publishing", |request, again| {
+            if let Request::Transfer { access, .. } = request {
+                access.lba = again.lba;
+            }
+        }),
+        ("change the offset after publishing", |request, again| {
+            if let Request::Transfer { access, ranges, .. } = request {
+                *ranges = Ranges::one(Segment { offset: again.segments[0].offset, len: access.blocks * 512 });
+            }
+        }),
         ("change the length after publishing", |request, again| {
-            request.segments[0].len = again.segments[0].len;
-            request.blocks = again.segments[0].len / 512;
+            if let Request::Transfer { access, ranges, .. } = request {
+                let offset = ranges.as_slice()[0].offset;
+                *ranges = Ranges::one(Segment { offset, ..again.segments[0] });
+                access.blocks = again.segments[0].len / 512;
+            }
         }),
         ("change the operation after publishing", |request, again| {
             // An unknown operation that is not checked again does nothing.
             if again.opcode == u8::MAX {
-                request.opcode = Opcode::Flush;
+                *request = Request::Flush;
             }
         }),
     ];

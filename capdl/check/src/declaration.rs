@@ -12,6 +12,7 @@ use blk_api::policy::{Entitlement, InterruptsChange, What};
 use blk_api::queue_sharing::QueueSharing;
 use blk_api::trace::Kinds;
 use capdl_spec::{Counted, RestartPolicy};
+use control_api::Act;
 use workload::LastProbe;
 
 /// A declared system.
@@ -41,6 +42,8 @@ pub struct Declaration {
     pub has_telemetry: bool,
     /// Whether servers and clients also have memory for traces of requests.
     pub has_traces: bool,
+    /// The acts of the control component; without it there is none.
+    pub control: Option<Vec<Act>>,
     /// The limit on restarts of the PCI server.
     pub pci_server_restart: Option<RestartPolicy>,
     /// The limit on restarts of the IOMMU server, where there is one.

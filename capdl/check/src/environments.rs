@@ -27,6 +27,8 @@ pub(super) enum Config {
     Policy(PolicyConfig),
     /// A client's.
     Client(workload::Client),
+    /// The control component's.
+    Control(control_api::Config),
     /// The probe's.
     Probe(workload::Probe),
     /// The empty one of a role that has none.
@@ -47,6 +49,7 @@ impl Config {
             super::Role::Policy => decoded(bytes).map(Self::Policy),
             super::Role::Client => decoded(bytes).map(Self::Client),
             super::Role::Probe => decoded(bytes).map(Self::Probe),
+            super::Role::Control => decoded(bytes).map(Self::Control),
             super::Role::EduDriver => bytes.is_empty().then_some(Self::Nothing),
         }
         .unwrap_or(Self::Unreadable)

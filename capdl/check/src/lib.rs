@@ -144,6 +144,7 @@ const fn title(role: Role) -> &'static str {
         Role::IommuServer => "the IOMMU server",
         Role::NvmeServer => "the server",
         Role::Policy => "the policy component",
+        Role::Control => "the control component",
         Role::Probe | Role::EduDriver => "the test component",
         Role::Client => "client",
     }

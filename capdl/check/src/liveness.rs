@@ -48,7 +48,8 @@ impl System<'_> {
         for index in self.indices() {
             let Some(page) = self.specification.components[index].keeps else { continue };
             let (who, name) = (self.who(index), self.object(page).name.clone());
-            let is_own = format!("{}.sizing", self.specification.components[index].name) == name;
+            let kept = if self.roles[index] == Role::Policy { blk_api::names::KEPT } else { pci_api::names::SIZING };
+            let is_own = format!("{}.{kept}", self.specification.components[index].name) == name;
             if !is_own || !self.is_page(page) {
                 self.refuse(Rule::PrivateMemory, format!("{who} keeps {name}, which is no page of its own to keep"));
             }

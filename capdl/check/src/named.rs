@@ -16,6 +16,7 @@ use super::{Role, Rule, System};
 use crate::layout::{CNODE_CPTR, alarms_us, frame_bytes, rights};
 use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_CPTR, TeardownAck};
 use platform::{CPtr, Environment, RegionKind, names};
+use telemetry::TELEMETRY;
 
 impl System<'_> {
     /// Compares every object, component, capability and mapping with what roles have.
@@ -90,7 +91,7 @@ impl System<'_> {
         first.into_iter().flat_map(move |first| numbers.clone().map(move |(_, place)| first.wrapping_add(place)))
     }
 
-    /// Checks who may ask for alarms: an NVMe server and a client, by numbers that nobody else has.
+    /// Checks who may ask for alarms: an NVMe server, a control component and a client, by numbers that nobody else has.
     fn alarm(&self, index: usize) -> Option<String> {
         let own = self.specification.components[index].alarm;
         let who = self.who(index);
@@ -98,7 +99,7 @@ impl System<'_> {
             self.indices().all(|other| other == index || self.alarm_numbers(other).all(|others| others != number))
         };
         let is_right = match self.roles[index] {
-            Role::NvmeServer => own.is_some() && self.alarm_numbers(index).all(is_own),
+            Role::NvmeServer | Role::Control => own.is_some() && self.alarm_numbers(index).all(is_own),
             Role::Client => self.alarm_numbers(index).all(is_own),
             _ => own.is_none(),
         };
@@ -144,17 +145,22 @@ impl System<'_> {
         expect("bound notification", *bound_notification, own("event").filter(|_| is_server(role)));
         expect("notification of the clock", *tick, own("event").filter(|_| role != Role::Console));
         expect("liveness page", *liveness, own("liveness"));
-        expect("page to keep", *keeps, own("sizing").filter(|_| role == Role::PciServer));
+        let kept = match role {
+            Role::PciServer => own(pci_api::names::SIZING),
+            Role::Policy if self.declaration.control.is_some() => own(blk_api::names::KEPT),
+            _ => None,
+        };
+        expect("page to keep", *keeps, kept);
         expect("page of blocked transactions", *blocked, own("blocked").filter(|_| role == Role::IommuServer));
         expect("table of frames", *frames, own("frames").filter(|_| role == Role::IommuServer));
         expect("page of presence", *presence, own("presence").filter(|_| self.slot(name).is_some()));
-        let has = self.declaration;
-        let shows = match role {
-            Role::NvmeServer => has.has_telemetry,
-            Role::Client => has.has_traces && !self.has_cnode(index),
-            _ => false,
+        let shown = match role {
+            Role::NvmeServer if self.declaration.has_telemetry => own(TELEMETRY),
+            Role::Client if self.declaration.has_traces && !self.has_cnode(index) => own(TELEMETRY),
+            Role::Control => own(control_api::names::MAILBOX),
+            _ => None,
         };
-        expect("pages of telemetry", *telemetry, own("telemetry").filter(|_| shows));
+        expect("pages of telemetry", *telemetry, shown);
         let driver = self.driver(index);
         if component.driver != driver {
             let number = |driver: Option<u8>| driver.map_or("none".into(), |driver| format!("number {driver}"));

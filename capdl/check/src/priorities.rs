@@ -2,7 +2,9 @@
 //! processor from those below it.
 
 use super::{Config, Role, Rule, System};
-use crate::priority::{MAX_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
+use crate::priority::{
+    MAX_PRIORITY, control_priority, highest_server_priority, highest_tenant_priority, lowest_server_priority,
+};
 use std::ops::RangeInclusive;
 
 impl System<'_> {
@@ -47,6 +49,11 @@ impl System<'_> {
                     return (highest..=highest, "would starve, or be starved by, the server that polls");
                 }
                 (1..=highest, "would starve the NVMe servers and with them everybody's requests")
+            }
+            Role::Control => {
+                let polls = self.configs.iter().any(Config::polls);
+                let own = servers().map(priority).min().map_or(0, |server| control_priority(server, polls));
+                (own..=own, "would wait for the tenants, or starve the servers")
             }
             Role::Console => (
                 1..=servers().map(priority).min().unwrap_or(MAX_PRIORITY),

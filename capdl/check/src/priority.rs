@@ -32,6 +32,11 @@ pub const fn highest_tenant_priority(server: u8, polls: bool) -> u8 {
     if polls { server } else { server.saturating_sub(BELOW_SERVERS) }
 }
 
+/// The priority of a control component: it runs before every tenant, and where a server polls, in turns with all.
+pub const fn control_priority(server: u8, polls: bool) -> u8 {
+    if polls { server } else { server.saturating_sub(1) }
+}
+
 /// The lowest priority of an NVMe server: tenants have a place below it.
 pub const fn lowest_server_priority() -> u8 {
     BELOW_SERVERS + 1

@@ -20,7 +20,7 @@ pub struct Row {
 /// Name of the root task's program.
 pub const ROOT_TASK: &str = "root-task";
 
-/// Every program of the project that systems run. The addresses from `0x0e00_0000` on are those of users' own programs.
+/// Every program of the project that systems run. The addresses from `0x0f00_0000` on are those of users' own programs.
 pub const TABLE: &[Row] = &[
     Row { name: ROOT_TASK, base: 0x0040_0000, role: None, on: &Arch::ALL },
     Row { name: "console", base: 0x0200_0000, role: Some(Role::Console), on: &Arch::ALL },
@@ -35,6 +35,7 @@ pub const TABLE: &[Row] = &[
     Row { name: "iommu-server", base: 0x0b00_0000, role: Some(Role::IommuServer), on: &[Arch::Aarch64] },
     Row { name: "edu-driver", base: 0x0c00_0000, role: Some(Role::EduDriver), on: &Arch::ALL },
     Row { name: "signal", base: 0x0d00_0000, role: Some(Role::Client), on: &Arch::ALL },
+    Row { name: "control", base: 0x0e00_0000, role: Some(Role::Control), on: &Arch::ALL },
 ];
 
 /// The program that components of this role run; a client runs its tenant's.

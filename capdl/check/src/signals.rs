@@ -80,6 +80,7 @@ impl System<'_> {
             || self.serves(index, waiter)
             || self.serves(waiter, index)
             || self.is_policy_of(waiter, index)
+            || (self.roles[index], self.roles[waiter]) == (Role::Policy, Role::Control)
             || self.declaration.channels.iter().any(is_peer)
     }
 

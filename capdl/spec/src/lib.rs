@@ -324,7 +324,8 @@ pub struct Component {
     /// For the driver of a hot-plug slot's device: the small frame in which the PCI server shows whether that is there
     /// (`pci_api::presence`). The supervisor reads it, and starts the driver again for each arrival.
     pub presence: Option<ObjectId>,
-    /// The small frames of its telemetry, of which the root task reports the addresses to the build machine.
+    /// The small frames that it shares with the build machine, which learns their addresses from the root task: its telemetry, or the
+    /// mailbox of a control component.
     pub telemetry: Option<ObjectId>,
     /// First instruction.
     pub entry: u64,

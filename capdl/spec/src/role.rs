@@ -20,13 +20,15 @@ pub enum Role {
     Probe,
     /// Tests a device's interrupts.
     EduDriver,
+    /// Carries out the acts of an operator.
+    Control,
     /// Acts for a tenant.
     Client,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Console,
         Self::PciServer,
         Self::IommuServer,
@@ -34,6 +36,7 @@ impl Role {
         Self::Policy,
         Self::Probe,
         Self::EduDriver,
+        Self::Control,
         Self::Client,
     ];
 
@@ -46,6 +49,9 @@ impl Role {
     /// Whether a system has one such component at most.
     #[must_use]
     pub const fn is_single(self) -> bool {
-        matches!(self, Self::Console | Self::PciServer | Self::IommuServer | Self::Probe | Self::EduDriver)
+        matches!(
+            self,
+            Self::Console | Self::PciServer | Self::IommuServer | Self::Probe | Self::EduDriver | Self::Control
+        )
     }
 }

@@ -11,6 +11,7 @@ use blk_api::config::badge;
 use blk_api::policy;
 use capdl_spec::{ObjectId, ObjectKind, Role, TeardownAck};
 use platform::{Badge, RegionKind};
+use telemetry::TELEMETRY;
 
 /// The policy component beside an NVMe server, and its endpoint for clients.
 pub(super) struct Policy {
@@ -93,7 +94,7 @@ impl Builder<'_> {
     pub(super) fn shows(&mut self, who: Who) {
         let pages = self.scenario.telemetry.as_ref().map_or(0, Telemetry::client_pages);
         if pages > 0 {
-            self.model.shows(who, pages as u64);
+            self.model.shows(who, TELEMETRY, pages as u64);
         }
     }
 

@@ -13,6 +13,7 @@ use crate::scenario::{Controller, EDU_DRIVER, FUNCTION_QUEUES, Interrupts, PROBE
 use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{Match, names};
 use platform::{Badge, RegionKind};
+use telemetry::TELEMETRY;
 
 /// Room for the probe's own pages.
 const PROBE_ARENA_BYTES: u64 = LARGE_PAGE;
@@ -106,7 +107,8 @@ impl Builder<'_> {
         let tables = io_tables(pool_pages * PAGE, windows);
         self.io_tables(who, &name, tables);
         if let Some(telemetry) = &self.scenario.telemetry {
-            self.model.shows(who, telemetry.server_pages(self.scenario.sessions(&controller.name).count()) as u64);
+            let pages = telemetry.server_pages(self.scenario.sessions(&controller.name).count());
+            self.model.shows(who, TELEMETRY, pages as u64);
         }
         let pages = self.register_pages(controller);
         let arena = self.model.arena(who, names::ARENA, arena_bytes(pages.into()));

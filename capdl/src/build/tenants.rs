@@ -42,6 +42,12 @@ fn depth(queues: QueueSharing, own: u16) -> u16 {
     queues.common().map_or(own, |(_, depth)| depth)
 }
 
+/// The share of `tenant`'s session at the start, for the policy component's configuration.
+pub(super) fn share(tenant: &Tenant, queues: QueueSharing) -> policy::Entitlement {
+    let Tenant { class, weight, iops, bandwidth, queue_pairs, .. } = *tenant;
+    policy::Entitlement { class, weight, iops, bandwidth, queue_pairs, depth: depth(queues, tenant.depth) }
+}
+
 /// The namespace and extents of `tenant`'s session, for the policy component's configuration.
 pub(super) fn holder(tenant: &Tenant) -> Holder {
     let Tenant { name, namespace, extents, writable, .. } = tenant;
@@ -61,9 +67,7 @@ pub(super) fn change(
         What::Grant(all) => policy::What::Grant(all.clone()),
         What::Entitle(entitlement) => {
             tenant.entitle(entitlement);
-            let Tenant { class, weight, iops, bandwidth, queue_pairs, .. } = *tenant;
-            let depth = depth(queues, tenant.depth);
-            policy::What::Entitle(policy::Entitlement { class, weight, iops, bandwidth, queue_pairs, depth })
+            policy::What::Entitle(share(tenant, queues))
         }
     };
     policy::Change { moment, session, what }

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod configurations;
+mod control;
 mod exchanged;
 mod functions;
 mod hot_plug;

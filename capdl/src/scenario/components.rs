@@ -1,6 +1,6 @@
 //! The components of a scenario's system: their names, and the programs that they run.
 
-use super::{EDU_DRIVER, IOMMU_SERVER, Own, PROBE, Scenario, Workload};
+use super::{CONTROL, EDU_DRIVER, IOMMU_SERVER, Own, PROBE, Scenario, Workload};
 use crate::programs;
 use capdl_spec::Role;
 use sim_fault::Fault;
@@ -15,6 +15,7 @@ impl Scenario {
             None => vec![Role::NvmeServer, Role::Policy],
         };
         let roles = [Role::Console, Role::PciServer].into_iter().chain(driving);
+        let roles = roles.chain(self.control.as_ref().map(|_| Role::Control));
         let mut programs: Vec<_> = roles.filter_map(programs::of).collect();
         for tenant in &self.tenants {
             let program = tenant.workload.program();
@@ -23,6 +24,12 @@ impl Scenario {
             }
         }
         programs
+    }
+
+    /// Whether the build machine has the memory of the running system: it reads telemetry, or writes to a control component.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        self.telemetry.is_some() || self.control.is_some()
     }
 
     /// Whether the scenario's root task announces moments or kills: it is the one with fault injection then.
@@ -56,6 +63,7 @@ impl Scenario {
         }
         names.extend(self.edu.map(|_| EDU_DRIVER.to_owned()));
         names.extend(self.tenants.iter().map(|tenant| tenant.name.clone()));
+        names.extend(self.control.as_ref().map(|_| CONTROL.to_owned()));
         names
     }
 

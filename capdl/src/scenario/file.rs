@@ -1,8 +1,8 @@
 //! A scenario file as it is written, and the scenario that it means: names that may be left out, copies of tenants, repeated events.
 
 use super::{
-    Console, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Moment, Path, Pci, PciServer,
-    Probe, Scenario, Server, Telemetry, Tenant, When, Workload, change, hot_plug,
+    Console, Control, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Moment, Path, Pci,
+    PciServer, Probe, Scenario, Server, Telemetry, Tenant, When, Workload, change, hot_plug,
 };
 use crate::scenario::refusal::Refusal;
 use blk_api::extent::Extent;
@@ -79,6 +79,9 @@ pub(super) struct File {
     /// Statistics for the build machine; without it no component shows any.
     #[serde(default)]
     telemetry: Option<Telemetry>,
+    /// A component by which an operator acts on the running system; without it there is none.
+    #[serde(default)]
+    control: Option<Control>,
     /// Results that a run must show.
     #[serde(default)]
     expect: Expect,
@@ -191,6 +194,7 @@ impl File {
             server: self.server,
             console: self.console,
             telemetry: self.telemetry,
+            control: self.control,
             faults,
             moments,
             kills,

@@ -1,6 +1,7 @@
 //! Refuses scenarios that contradict themselves: each refusal is one sentence that ends with the fix.
 
 mod change;
+mod control;
 mod controller;
 mod edu;
 mod fault;
@@ -99,6 +100,7 @@ fn check_tables(scenario: &Scenario, lines: &Lines) -> Vec<Checked> {
         check_scenario_name(&scenario.name, lines.name),
         check_memory(scenario),
         check_iommu(scenario),
+        control::check(scenario),
         share::check_class_weights(scenario.server.class_weights),
     ];
     let (mut names, mut unsound) = (BTreeSet::new(), BTreeSet::new());

@@ -72,7 +72,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         return with_own(project, &scenario);
     }
     ensure!(
-        !sim.live || scenario.telemetry.is_some(),
+        !sim.live || scenario.is_live(),
         "the scenario '{}' has no [telemetry], so there is nothing to watch: add the line [telemetry] to it",
         sim.scenario
     );

@@ -16,6 +16,7 @@ pub mod config;
 pub mod extent;
 pub mod names;
 pub mod operation;
+pub mod orders;
 pub mod policy;
 pub mod queue_sharing;
 pub mod request;

@@ -19,6 +19,10 @@ pub const TORN_DOWN: &str = "torn-down";
 pub const SERVER: &str = "server";
 /// A client's call to the policy component, and the NVMe server's signal to it.
 pub const POLICY: &str = "policy";
+/// A policy component's signal to the control component: an order is over.
+pub const CONTROL: &str = "control";
+/// A policy component's page of orders, which its successor finds.
+pub const KEPT: &str = "kept";
 /// A client's signal to its server that the ring has entries.
 pub const DOORBELL: &str = "doorbell";
 /// A client's window. One that drives a function itself has the run of its frames, too.

@@ -1,10 +1,11 @@
 //! A request on the ring, and the door where it is checked.
 //!
 //! An [`Entry`] is written by a client and not trusted. [`Entry::check`] turns it into a [`Request`] or returns the reason
-//! why not; past that door nothing is checked again.
+//! why not; past that door nothing is checked again. A [`Simple`] request passes by the same checks, with the operation known.
 
 use crate::operation::Right;
 use crate::status::Status;
+use core::slice;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 pub use crate::operation::Opcode;
@@ -78,7 +79,7 @@ impl Head {
     #[inline(always)]
     pub fn simple(&self, bounds: &Bounds) -> Option<Simple> {
         let Self { opcode, segment_count, reserved, blocks, lba, user_data, segment } = *self;
-        let opcode = simple_opcode((opcode, segment_count, reserved), (lba, blocks), segment, bounds)?;
+        let opcode = simple_opcode((opcode, segment_count, reserved), (lba, blocks), &segment, bounds)?;
         Some(Simple { opcode, lba, blocks, user_data, segment })
     }
 }
@@ -88,24 +89,17 @@ impl Head {
 fn simple_opcode(
     (opcode, segment_count, reserved): (u8, u8, u16),
     (lba, blocks): (u64, u32),
-    segment: Segment,
+    segment: &Segment,
     bounds: &Bounds,
 ) -> Option<Opcode> {
     let opcode = match u32::from(opcode) | u32::from(segment_count) << 8 | u32::from(reserved) << 16 {
         0x0101 => Opcode::Read,
-        0x0102 if bounds.writable => Opcode::Write,
+        0x0102 => Opcode::Write,
         _ => return None,
     };
-    let end = u64::from(segment.offset).wrapping_add(u64::from(segment.len));
-    // Their number less one: without blocks it is above every limit.
-    let blocks_z = blocks.wrapping_sub(1);
-    let is_sound = blocks_z < bounds.max_blocks
-        && bounds.blocks.checked_sub(lba).is_some_and(|room| u64::from(blocks_z) < room)
-        // A shift is below 64.
-        && u64::from(segment.len) == u64::from(blocks).wrapping_shl(u32::from(bounds.block_shift))
-        && segment.offset.is_multiple_of(4)
-        && end <= bounds.window_bytes;
-    is_sound.then_some(opcode)
+    bounds.check_access(Access { right: opcode.right()?, lba, blocks }).ok()?;
+    bounds.check_ranges(slice::from_ref(segment), blocks).ok()?;
+    Some(opcode)
 }
 
 /// A range of the window.
@@ -118,22 +112,93 @@ pub struct Segment {
     pub len: u32,
 }
 
+/// The blocks that a request names, and the right that it needs to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// The right, which the table of extents must have for each of the blocks.
+    pub right: Right,
+    /// First block, in the session's own numbering.
+    pub lba: u64,
+    /// Blocks.
+    pub blocks: u32,
+}
+
+/// The ranges of a request, at most [`MAX_SEGMENTS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ranges {
+    segments: [Segment; MAX_SEGMENTS],
+    count: u8,
+}
+
+impl Ranges {
+    /// One range.
+    #[must_use]
+    pub fn one(segment: Segment) -> Self {
+        let none = Segment::default();
+        Self { segments: [segment, none, none, none, none], count: 1 }
+    }
+
+    /// The ranges in their order.
+    #[must_use]
+    #[inline(always)]
+    pub fn as_slice(&self) -> &[Segment] {
+        self.segments.get(..usize::from(self.count)).unwrap_or_default()
+    }
+}
+
 /// A checked request: the session numbers its blocks, its ranges lie inside the window, both have the same length. Each of
 /// its commands asks the table of extents for the right to its blocks and for their place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
+pub enum Request {
+    /// Moves data between blocks and ranges of the window.
+    Transfer {
+        /// An operation that [moves data](Opcode::moves_data).
+        opcode: Opcode,
+        /// The blocks.
+        access: Access,
+        /// The ranges, together as long as the blocks.
+        ranges: Ranges,
+    },
+    /// Names blocks and moves no data.
+    Named {
+        /// An operation that moves no data and needs a [right](Opcode::right).
+        opcode: Opcode,
+        /// The blocks.
+        access: Access,
+    },
+    /// Names no blocks: [`Opcode::Flush`].
+    Flush,
+}
+
+impl Request {
     /// The operation.
-    pub opcode: Opcode,
-    /// First block, in the session's own numbering.
-    pub lba: u64,
-    /// Blocks; 0 for a flush.
-    pub blocks: u32,
-    /// Returned with the completion.
-    pub user_data: u64,
-    /// The ranges, of which `segment_count` count.
-    pub segments: [Segment; MAX_SEGMENTS],
-    /// Number of ranges, at most [`MAX_SEGMENTS`].
-    pub segment_count: u8,
+    #[must_use]
+    #[inline]
+    pub const fn opcode(&self) -> Opcode {
+        match self {
+            Self::Transfer { opcode, .. } | Self::Named { opcode, .. } => *opcode,
+            Self::Flush => Opcode::Flush,
+        }
+    }
+
+    /// The blocks; `None` for a flush.
+    #[must_use]
+    #[inline]
+    pub const fn access(&self) -> Option<Access> {
+        match self {
+            Self::Transfer { access, .. } | Self::Named { access, .. } => Some(*access),
+            Self::Flush => None,
+        }
+    }
+
+    /// The ranges; none for a request that moves no data.
+    #[must_use]
+    pub fn ranges(&self) -> &[Segment] {
+        match self {
+            Self::Transfer { ranges, .. } => ranges.as_slice(),
+            Self::Named { .. } | Self::Flush => &[],
+        }
+    }
 }
 
 /// A session's bounds, against which entries are checked.
@@ -161,6 +226,42 @@ impl Bounds {
             None => false,
         }
     }
+
+    #[inline(always)]
+    fn check_access(&self, Access { right, lba, blocks }: Access) -> Result<(), Status> {
+        if right == Right::Write && !self.writable {
+            return Err(Status::ReadOnly);
+        }
+        if !self.contain(lba, u64::from(blocks)) {
+            return Err(Status::OutsideExtents);
+        }
+        if blocks > self.max_blocks {
+            return Err(Status::TooLarge);
+        }
+        Ok(())
+    }
+
+    /// Checks the ranges of a number of `blocks` above 0.
+    #[inline(always)]
+    fn check_ranges(&self, ranges: &[Segment], blocks: u32) -> Result<(), Status> {
+        let block_mask = (1u32 << self.block_shift).wrapping_sub(1);
+        let mut total: u64 = 0;
+        for Segment { offset, len } in ranges {
+            let end = u64::from(*offset).saturating_add(u64::from(*len));
+            if end > self.window_bytes || !offset.is_multiple_of(4) {
+                return Err(Status::OutsideWindow);
+            }
+            // The length of the only range is that of the blocks.
+            if ranges.len() > 1 && (*len == 0 || len & block_mask != 0) {
+                return Err(Status::LengthMismatch);
+            }
+            total = total.saturating_add(u64::from(*len));
+        }
+        if total != u64::from(blocks) << self.block_shift {
+            return Err(Status::LengthMismatch);
+        }
+        Ok(())
+    }
 }
 
 impl Entry {
@@ -177,7 +278,7 @@ impl Entry {
     #[inline(always)]
     pub fn simple(&self, bounds: &Bounds) -> Option<Simple> {
         let Self { opcode, segment_count, reserved, blocks, lba, user_data, segments: [segment, ..] } = self;
-        let opcode = simple_opcode((*opcode, *segment_count, *reserved), (*lba, *blocks), *segment, bounds)?;
+        let opcode = simple_opcode((*opcode, *segment_count, *reserved), (*lba, *blocks), segment, bounds)?;
         Some(Simple { opcode, lba: *lba, blocks: *blocks, user_data: *user_data, segment: *segment })
     }
 
@@ -195,61 +296,21 @@ impl Entry {
     #[inline(always)]
     pub fn check(&self, bounds: &Bounds) -> Result<Request, Status> {
         let opcode = Opcode::from_raw(self.opcode).ok_or(Status::InvalidRequest)?;
-        let count = usize::from(self.segment_count);
-        let segments = self.segments.get(..count).ok_or(Status::InvalidRequest)?;
-        if self.reserved != 0 || (count > 0) != opcode.moves_data() {
+        let Self { segment_count: count, reserved, lba, blocks, segments, .. } = *self;
+        if usize::from(count) > MAX_SEGMENTS || reserved != 0 || (count > 0) != opcode.moves_data() {
             return Err(Status::InvalidRequest);
         }
-        match opcode.right() {
-            Some(right) => self.check_blocks(right, bounds)?,
-            None if self.blocks != 0 || self.lba != 0 => return Err(Status::InvalidRequest),
-            None => {}
+        let Some(right) = opcode.right() else {
+            return if (lba, blocks) == (0, 0) { Ok(Request::Flush) } else { Err(Status::InvalidRequest) };
+        };
+        let access = Access { right, lba, blocks };
+        bounds.check_access(access)?;
+        if !opcode.moves_data() {
+            return Ok(Request::Named { opcode, access });
         }
-        if opcode.moves_data() {
-            self.check_segments(segments, bounds)?;
-        }
-        Ok(Request {
-            opcode,
-            lba: self.lba,
-            blocks: self.blocks,
-            user_data: self.user_data,
-            segments: self.segments,
-            segment_count: self.segment_count,
-        })
-    }
-
-    #[inline(always)]
-    fn check_blocks(&self, right: Right, bounds: &Bounds) -> Result<(), Status> {
-        if right == Right::Write && !bounds.writable {
-            return Err(Status::ReadOnly);
-        }
-        if !bounds.contain(self.lba, u64::from(self.blocks)) {
-            return Err(Status::OutsideExtents);
-        }
-        if self.blocks > bounds.max_blocks {
-            return Err(Status::TooLarge);
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn check_segments(&self, segments: &[Segment], bounds: &Bounds) -> Result<(), Status> {
-        let block_mask = (1u32 << bounds.block_shift).wrapping_sub(1);
-        let mut total: u64 = 0;
-        for segment in segments {
-            let end = u64::from(segment.offset).saturating_add(u64::from(segment.len));
-            if end > bounds.window_bytes || !segment.offset.is_multiple_of(4) {
-                return Err(Status::OutsideWindow);
-            }
-            if segment.len == 0 || segment.len & block_mask != 0 {
-                return Err(Status::LengthMismatch);
-            }
-            total = total.saturating_add(u64::from(segment.len));
-        }
-        if total != u64::from(self.blocks) << bounds.block_shift {
-            return Err(Status::LengthMismatch);
-        }
-        Ok(())
+        let ranges = Ranges { segments, count };
+        bounds.check_ranges(ranges.as_slice(), blocks)?;
+        Ok(Request::Transfer { opcode, access, ranges })
     }
 }
 
@@ -285,7 +346,9 @@ mod tests {
     #[test]
     fn a_sound_entry_becomes_a_request() {
         let request = read().check(&bounds()).unwrap();
-        assert_eq!((request.opcode, request.lba, request.blocks), (Opcode::Read, 4, 8));
+        let access = Access { right: Right::Read, lba: 4, blocks: 8 };
+        let ranges = Ranges::one(Segment { offset: 512, len: 4096 });
+        assert_eq!(request, Request::Transfer { opcode: Opcode::Read, access, ranges });
     }
 
     #[test]
@@ -327,7 +390,7 @@ mod tests {
         assert_eq!(refused, [&Opcode::Write, &Opcode::Discard, &Opcode::WriteZeroes]);
         for opcode in Opcode::ALL {
             let expected = if opcode.changes_blocks() { Err(Status::ReadOnly) } else { Ok(*opcode) };
-            assert_eq!(sound(*opcode).check(&bounds).map(|request| request.opcode), expected);
+            assert_eq!(sound(*opcode).check(&bounds).map(|request| request.opcode()), expected);
             assert_eq!(sound(*opcode).changes_blocks(), opcode.changes_blocks());
         }
         assert!(!Entry { opcode: Opcode::UNUSED, ..read() }.changes_blocks(), "none of this interface");
@@ -381,12 +444,14 @@ mod tests {
             let bounds = Bounds { writable, ..bounds() };
             let head = Head::read_from_bytes(&entry.as_bytes()[..32]).unwrap();
             prop_assert_eq!(entry.head(), head);
-            let is_simple = |request: &Request| matches!(request.opcode, Opcode::Read | Opcode::Write);
-            let checked =
-                entry.check(&bounds).ok().filter(|request| is_simple(request) && request.segment_count == 1);
-            let expected = checked.map(|Request { opcode, lba, blocks, user_data, segments, .. }| {
-                Simple { opcode, lba, blocks, user_data, segment: segments[0] }
-            });
+            let expected = match entry.check(&bounds) {
+                Ok(Request::Transfer { opcode: opcode @ (Opcode::Read | Opcode::Write), access, ranges }) => {
+                    let Access { lba, blocks, .. } = access;
+                    let simple = |segment| Simple { opcode, lba, blocks, user_data: entry.user_data, segment };
+                    <[Segment; 1]>::try_from(ranges.as_slice()).ok().map(|[segment]| simple(segment))
+                }
+                _ => None,
+            };
             prop_assert_eq!(head.simple(&bounds), expected);
             prop_assert_eq!(entry.simple(&bounds), expected);
         }

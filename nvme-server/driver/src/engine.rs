@@ -38,12 +38,12 @@ impl Engine {
         self.current.is_some()
     }
 
-    /// Begins to cut a request, and returns its place. None is being cut.
+    /// Begins to cut a request whose answer has this user data, and returns its place. None is being cut.
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`] for more requests than there are places.
-    pub fn begin(&mut self, request: Request) -> Result<u16, DeviceFault> {
-        let place = self.pending.begin(request.user_data).ok_or(DeviceFault::OwnMemory)?;
+    pub fn begin(&mut self, request: Request, user_data: u64) -> Result<u16, DeviceFault> {
+        let place = self.pending.begin(user_data).ok_or(DeviceFault::OwnMemory)?;
         self.current = Some((Cursor::new(request), place));
         Ok(place)
     }

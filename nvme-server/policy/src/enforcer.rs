@@ -32,6 +32,8 @@ struct Due {
     numbers: Vec<Numbers>,
     /// When it was decided, in ticks.
     decided: u64,
+    /// Whether an operator ordered it, and waits for the outcome.
+    is_ordered: bool,
     stage: Stage,
 }
 
@@ -60,6 +62,8 @@ pub(crate) struct Enforcer<P: Platform> {
     served: Incarnation,
     /// Shares that were changed, the last for each session.
     shares: Vec<Share>,
+    /// The outcome of the operator's last order, once it is over.
+    outcome: Option<Result<(), Refusal>>,
 }
 
 impl<P: Platform> Enforcer<P> {
@@ -73,7 +77,38 @@ impl<P: Platform> Enforcer<P> {
     ) -> Self {
         let served = server.incarnation().unwrap_or(Incarnation::FIRST);
         let (name, milestones) = (clip(&environment.name), Milestones::of(&platform, environment));
-        Self { platform, name, changes, milestones, functions, due: Vec::new(), served, shares: Vec::new() }
+        Self {
+            platform,
+            name,
+            changes,
+            milestones,
+            functions,
+            due: Vec::new(),
+            served,
+            shares: Vec::new(),
+            outcome: None,
+        }
+    }
+
+    /// Has a change of the operator carried out, which was applied to the rights map. These are the blocks that it is about.
+    pub(crate) fn order(&mut self, session: u32, what: What, numbers: Vec<Numbers>) {
+        self.outcome = None;
+        self.push(session, what, numbers, true);
+    }
+
+    /// As [`Enforcer::order`], for a change whose outcome nobody waits for.
+    pub(crate) fn decide(&mut self, session: u32, what: What, numbers: Vec<Numbers>) {
+        self.push(session, what, numbers, false);
+    }
+
+    fn push(&mut self, session: u32, what: What, numbers: Vec<Numbers>, is_ordered: bool) {
+        let decided = self.platform.ticks();
+        self.due.push(Due { session, what, numbers, decided, is_ordered, stage: Stage::Decided });
+    }
+
+    /// Takes the outcome of the operator's order, once that is over.
+    pub(crate) const fn take_outcome(&mut self) -> Option<Result<(), Refusal>> {
+        self.outcome.take()
     }
 
     /// Carries out the changes whose time has come, as far as they go now. While the server is dead only the rights map changes.
@@ -83,19 +118,23 @@ impl<P: Platform> Enforcer<P> {
     /// undo each other, and must not refuse a client for a moment what was granted again long ago.
     pub(crate) async fn carry_out(&mut self, rights_map: &mut RightsMap, server: &Server<P>) {
         self.repeat_shares(server).await;
-        let decided = self.platform.ticks();
-        let due = self.changes.take_due(rights_map, |moment| self.milestones.has_come(moment));
-        for (Change { session, what, .. }, numbers) in due {
-            match numbers {
-                Ok(numbers) => self.due.push(Due { session, what, numbers, decided, stage: Stage::Decided }),
-                // All changes were tried in their order at the start.
-                Err(unsound) => self.fail(&format!("{unsound}")),
-            }
-        }
+        self.take_due(rights_map);
         if let Err(refusal) = self.functions.carry_out(rights_map, server).await {
             self.fail(&format!("the server refuses a virtual function: {refusal}"));
         }
         while server.is_alive() && self.advance(rights_map, server).await {}
+    }
+
+    /// Applies the changes whose time has come to the rights map. They are carried out from now on.
+    pub(crate) fn take_due(&mut self, rights_map: &mut RightsMap) {
+        let due = self.changes.take_due(rights_map, |moment| self.milestones.has_come(moment));
+        for (Change { session, what, .. }, numbers) in due {
+            match numbers {
+                Ok(numbers) => self.decide(session, what, numbers),
+                // All changes were tried in their order at the start.
+                Err(unsound) => self.fail(&format!("{unsound}")),
+            }
+        }
     }
 
     /// Notifies the server of the changes that it does not know, and then polls which changes are in force. Returns whether one
@@ -126,8 +165,12 @@ impl<P: Platform> Enforcer<P> {
                 Stage::Refused(refusal) => Err(*refusal),
             };
             match in_force {
-                Ok(()) => self.report(&due, rights_map.tenant(due.session)),
+                Ok(()) => {
+                    self.report(&due, rights_map.tenant(due.session));
+                    self.outcome = if due.is_ordered { Some(Ok(())) } else { self.outcome };
+                }
                 Err(Refusal::Busy | Refusal::Dead) => self.due.push(due),
+                Err(refusal) if due.is_ordered => self.outcome = Some(Err(refusal)),
                 Err(refusal) => self.fail(&format!("the server refuses it to session {}: {refusal}", due.session)),
             }
         }

@@ -5,7 +5,8 @@
 //! its configuration, so it checks whether two overlap (`rights_map`). It installs records in the server's table when a
 //! client asks for them because a request missed (`record_service`). The table may evict them, and then the client asks
 //! again. It changes rights while the system runs, at their configured moments (`changes`, `enforcer`), and likewise the
-//! controller's interrupt mode (`interrupts`). Clients of virtual functions have these by its word alone (`functions`).
+//! controller's interrupt mode (`interrupts`). In a system with a control component an operator may order changes (`operator`), which
+//! outlive the component (`kept`). Clients of virtual functions have these by its word alone (`functions`).
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
 //! are distinguished by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others.
@@ -27,6 +28,8 @@ mod changes;
 mod enforcer;
 mod functions;
 mod interrupts;
+mod kept;
+mod operator;
 mod record_service;
 mod rights_map;
 mod server;
@@ -39,6 +42,7 @@ use core::fmt;
 use enforcer::Enforcer;
 use functions::Functions;
 use interrupts::Interrupts;
+use operator::Operator;
 use platform::log::{error, info};
 use platform::{Badge, Environment, Event, Kernel, Platform};
 use record_service::RecordService;
@@ -58,7 +62,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     };
     info!("extents of {} sessions", service.sessions());
     // Changes that an earlier incarnation made are made again before any client is served.
-    service.change_what_is_due().await;
+    service.take_over().await;
     loop {
         match platform.next_event().await {
             Event::Signal(badge) if badge.has(Badge::TICK) => service.on_tick().await,
@@ -92,8 +96,9 @@ fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<RecordS
     let page = page.ok_or("it cannot see whether its server is alive")?;
     let server = Server::new(platform.clone(), endpoint, page);
     let interrupts = Interrupts::new(platform.clone(), environment, config.interrupts);
+    let operator = Operator::new(platform.clone(), environment, &config.shares);
     let enforcer = Enforcer::new(platform.clone(), environment, changes, functions, &server);
-    Ok(RecordService::new(rights_map, enforcer, interrupts, server))
+    Ok(RecordService::new(rights_map, enforcer, interrupts, operator, server))
 }
 
 fn text(error: impl fmt::Display) -> alloc::string::String {

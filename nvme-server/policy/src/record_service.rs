@@ -7,8 +7,10 @@
 use crate::budget::{Budgets, CALL, RECORD};
 use crate::enforcer::Enforcer;
 use crate::interrupts::Interrupts;
+use crate::operator::Operator;
 use crate::rights_map::RightsMap;
 use crate::server::Server;
+use blk_api::orders;
 use blk_api::policy::{ASK, Asked, Covered, DONE, RECORDS_AN_ASK, Refusal};
 use platform::{Badge, Message, Platform};
 
@@ -18,6 +20,7 @@ pub(crate) struct RecordService<P: Platform> {
     server: Server<P>,
     enforcer: Enforcer<P>,
     interrupts: Interrupts<P>,
+    operator: Option<Operator<P>>,
     budgets: Budgets,
 }
 
@@ -27,10 +30,20 @@ impl<P: Platform> RecordService<P> {
         rights_map: RightsMap,
         enforcer: Enforcer<P>,
         interrupts: Interrupts<P>,
+        operator: Option<Operator<P>>,
         server: Server<P>,
     ) -> Self {
         let budgets = Budgets::new(rights_map.sessions());
-        Self { rights_map, server, enforcer, interrupts, budgets }
+        Self { rights_map, server, enforcer, interrupts, operator, budgets }
+    }
+
+    /// Carries out what earlier incarnations were ordered and the changes that are due, before any client is served.
+    pub(crate) async fn take_over(&mut self) {
+        self.enforcer.take_due(&mut self.rights_map);
+        if let Some(operator) = &mut self.operator {
+            operator.repeat(&mut self.rights_map, &mut self.enforcer);
+        }
+        self.change_what_is_due().await;
     }
 
     /// Sessions it knows.
@@ -48,10 +61,18 @@ impl<P: Platform> RecordService<P> {
     pub(crate) async fn change_what_is_due(&mut self) {
         self.enforcer.carry_out(&mut self.rights_map, &self.server).await;
         self.interrupts.carry_out(&self.server).await;
+        if let Some(operator) = &mut self.operator {
+            operator.look(&mut self.enforcer);
+        }
     }
 
-    /// The answer to a call of the client with this badge.
+    /// The answer to a call of the client with this badge, or of the control component.
     pub(crate) async fn answer(&mut self, badge: Badge, message: &Message) -> Message {
+        if let Some(operator) = self.operator.as_mut().filter(|_| badge.has(orders::BADGE)) {
+            let answer = operator.answer(badge.0, message, &mut self.rights_map, &mut self.enforcer);
+            self.change_what_is_due().await;
+            return answer;
+        }
         let session = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
         let covered = match (message.label, message.payload::<Asked>()) {
             _ if !self.budgets.takes(session, CALL) => Err(Refusal::Busy),

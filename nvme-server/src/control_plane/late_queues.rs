@@ -2,7 +2,7 @@
 //! queue pair is recreated; if that does not help either, the controller is reset (`controller`).
 //!
 //! Each step affects fewer clients than the next one: the command's client, the queue pair's clients, all clients. Requests
-//! that are given up in flight are answered with a status of their own, because it is unknown whether they were executed.
+//! that are ended in flight are answered with a status of their own, because it is unknown whether they were executed.
 
 use crate::control_plane::reconcile::reconcile;
 use crate::data_plane::queue_operations::{Late, users};
@@ -61,7 +61,7 @@ async fn abort_oldest<P: Platform>(link: &Link<P>, late: &Late) -> Result<bool, 
 async fn recreate<P: Platform>(link: &Link<P>, late: &Late) -> Result<(), DeviceFault> {
     let number = late.number;
     reconcile(link, &[Desired { number, form: None }]).await?;
-    link.with(|data| data.abandon(number))?;
+    link.with(|data| data.answer_deleted(number))?;
     reconcile(link, &[Desired { number, form: Some(late.form) }]).await
 }
 

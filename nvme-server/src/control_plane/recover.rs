@@ -6,8 +6,8 @@
 //! gone, or exchanged for another (`remove`).
 
 use super::ControlPlane;
+use crate::control_plane::end_requests::end_requests;
 use crate::control_plane::functions;
-use crate::control_plane::give_up::give_up;
 use crate::control_plane::identity::{Identity, Namespace};
 use crate::control_plane::provision::make_common;
 use crate::control_plane::reconcile::{is_refused, reconcile};
@@ -82,7 +82,7 @@ impl<P: Platform> ControlPlane<'_, P> {
         link.controller.health.set(Health::Dead);
         let faults = link.controller.faults.get();
         link.report_failure(&alloc::format!("the controller cannot be brought up, {faults} faults"));
-        give_up(link, Status::ControllerReset);
+        end_requests(link, Status::ControllerReset);
     }
 
     /// Lets commands be submitted again.
@@ -147,15 +147,15 @@ fn loss<P: Platform>(identity: &Identity, session: &Session<P>) -> Option<Loss> 
 
 /// Ends open sessions for which the controller does not suffice, and has the others keep to what it can do.
 fn fit_sessions<P: Platform>(link: &Link<P>, identity: &Identity) {
-    losses(link, identity).into_iter().for_each(|(index, loss)| lose_session(link, index, loss));
+    losses(link, identity).into_iter().for_each(|(index, loss)| end_by_loss(link, index, loss));
     let delays = link.controller.retry_delays.get();
     link.with(|data| data.adapt(identity.max_transfer, identity.abilities, delays));
 }
 
 /// Ends a session that is open and has nothing in flight, because the controller lacks what it needs: its entries are answered
 /// with a status of their own, and the device does not reach its window.
-fn lose_session<P: Platform>(link: &Link<P>, index: usize, loss: Loss) {
-    let Some(Lost { tenant, window, was_draining }) = link.with(|data| data.lose(index, loss)) else { return };
+fn end_by_loss<P: Platform>(link: &Link<P>, index: usize, loss: Loss) {
+    let Some(Lost { tenant, window, was_draining }) = link.with(|data| data.end_by_loss(index, loss)) else { return };
     let reason = loss.reason();
     warn!("session {} ended: {}", tenant.as_str(), reason);
     link.report_failure(&alloc::format!("the session of {tenant} ended: {reason}"));
@@ -180,7 +180,7 @@ async fn create_queues<P: Platform>(link: &Link<P>, identity: &Identity, refused
         match reconcile(link, &desired).await {
             Err(fault) if is_refused(fault) && refused == Refused::EndsSessions => {
                 link.count(fault);
-                users.into_iter().for_each(|index| lose_session(link, index, Loss::QueuePairs));
+                users.into_iter().for_each(|index| end_by_loss(link, index, Loss::QueuePairs));
             }
             done => done?,
         }

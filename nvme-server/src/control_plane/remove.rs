@@ -5,7 +5,7 @@
 //! The controller does not return to this incarnation of the server: the supervisor starts another one for what arrives.
 //! Neighbours: `recover` recovers from faults, and comes here when there is nothing to recover.
 
-use crate::control_plane::give_up::give_up;
+use crate::control_plane::end_requests::end_requests;
 use crate::jobs::Job;
 use crate::link::Link;
 use alloc::vec::Vec;
@@ -97,7 +97,7 @@ pub(crate) async fn let_go<P: Platform>(link: &Link<P>, removal: Removal) {
         Removal::Gone if link.controller.arrival.is_some() => info!("the controller is gone"),
         Removal::Gone => link.report_failure(&alloc::format!("the controller is gone, {faults} faults")),
     }
-    give_up(link, Status::DeviceGone);
+    end_requests(link, Status::DeviceGone);
     if link.controller.arrival.is_some() {
         release_claim(link).await;
     }

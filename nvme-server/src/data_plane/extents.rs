@@ -83,7 +83,7 @@ pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: Comman
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use blk_api::request::{Bounds, Entry, MAX_SEGMENTS, Opcode, Request, Segment};
+    use blk_api::request::{Access, Bounds, Entry, MAX_SEGMENTS, Opcode, Request, Segment};
     use extent_table::{ExtentTable, Merging, Record, Rights};
     use nvme_driver::cursor::Cursor;
     use proptest::prelude::*;
@@ -113,9 +113,9 @@ mod tests {
 
     /// The short way of a request of one segment.
     fn short(request: &Request, extents: &mut Extents<'_>) -> Option<Piece> {
-        let Request { opcode, lba, blocks, user_data, segments: [segment, ..], segment_count } = *request;
-        let request = Simple { opcode, lba, blocks, user_data, segment };
-        (segment_count == 1).then(|| simple(&request, extents, LIMITS))?
+        let (Some(Access { lba, blocks, .. }), [segment]) = (request.access(), request.ranges()) else { return None };
+        let request = Simple { opcode: request.opcode(), lba, blocks, user_data: 0, segment: *segment };
+        simple(&request, extents, LIMITS)
     }
 
     fn next(cursor: &mut Cursor, extents: &mut Extents<'_>) -> Result<Option<Piece>, Miss> {

@@ -113,7 +113,7 @@ impl<P: Platform> DataPlane<P> {
         for command in queues.take_commands() {
             let index = usize::from(command.work.session());
             let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) else { continue };
-            session.command_lost(command, status(index));
+            session.answer_unfinished(command, status(index));
         }
         for (index, slot) in slots.iter_mut().enumerate() {
             let Some(session) = slot.phase.session_mut() else { continue };
@@ -126,7 +126,7 @@ impl<P: Platform> DataPlane<P> {
 
     /// Ends open session `index`, which has nothing in flight, because the controller lacks what it needs: its entries are answered
     /// with a status of their own.
-    pub(crate) fn lose(&mut self, index: usize, loss: Loss) -> Option<Lost> {
+    pub(crate) fn end_by_loss(&mut self, index: usize, loss: Loss) -> Option<Lost> {
         let slot = self.slots.get_mut(index)?;
         let was_draining = matches!(slot.phase, Phase::Draining(_));
         let session = slot.phase.serving_mut()?;
@@ -134,7 +134,7 @@ impl<P: Platform> DataPlane<P> {
         // Its client is answered once more when it is polled. A ring-index error has no consequence any more.
         let _ = session.publish();
         let lost = Lost { tenant: session.config.tenant.clone(), window: session.window, was_draining };
-        slot.phase.lose(loss);
+        slot.phase.note_loss(loss);
         slot.place.wake();
         Some(lost)
     }

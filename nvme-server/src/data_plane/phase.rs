@@ -7,7 +7,7 @@
 //!             drain v   | drained       | end                                      | after Cause::Expelled
 //!                  Draining ------------+                                          v
 //!                   |                   |                                       Expelled
-//!              lose v                   | end
+//!         note_loss v                   | end
 //!                  Lost ----------------+
 //! ```
 //!
@@ -190,7 +190,7 @@ impl<P: Platform> Phase<P> {
     }
 
     /// The controller lacks what an open session needs. Nothing of the session is in flight.
-    pub(crate) fn lose(&mut self, loss: Loss) {
+    pub(crate) fn note_loss(&mut self, loss: Loss) {
         self.change(|phase| match phase {
             Self::Open(session) | Self::Draining(session) => Self::Lost(session, loss),
             other => other,

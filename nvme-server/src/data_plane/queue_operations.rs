@@ -165,14 +165,14 @@ impl<P: Platform> DataPlane<P> {
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`] for one that was not made.
-    pub(crate) fn abandon(&mut self, number: u16) -> Result<(), DeviceFault> {
+    pub(crate) fn answer_deleted(&mut self, number: u16) -> Result<(), DeviceFault> {
         let Self { platform, slots, queues, schedule, .. } = self;
         let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
         let mut batch = schedule.batch(platform.ticks());
         for (command, accounting) in queue.queue.commands.take_all() {
             batch.aborted(&command, accounting);
             let session = slots.get_mut(usize::from(command.work.session())).and_then(|slot| slot.phase.session_mut());
-            session.into_iter().for_each(|session| session.command_lost(command, Status::TimedOut));
+            session.into_iter().for_each(|session| session.answer_unfinished(command, Status::TimedOut));
         }
         for user in queue.users {
             let session = slots.get_mut(user).and_then(|slot| slot.phase.session_mut());

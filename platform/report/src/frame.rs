@@ -149,8 +149,8 @@ fn frame(plain: &[u8]) -> Option<Piece<'_>> {
 }
 
 /// The CRC-32 of IEEE 802.3, reflected.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, &byte| {
+pub fn crc32<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u32 {
+    !bytes.into_iter().fold(u32::MAX, |crc, &byte| {
         let index = (crc as u8 ^ byte) as usize;
         (crc >> 8) ^ TABLE.get(index).copied().unwrap_or(0)
     })

@@ -60,8 +60,8 @@ pub fn traces(
         let name = &tenant.name;
         let Some((server, page)) = last.tenants.get(name) else { continue };
         let died = results.faults.iter().any(|fault| [name, server].iter().any(|one| fault.fault.name == one.as_str()));
-        let was_opened_once = page.openings == 1;
-        if died || !was_opened_once || summary.lost > 0 {
+        let is_comparable = page.openings == 1 && page.latency_sums.iter().any(|sum| *sum > 0);
+        if died || !is_comparable || summary.lost > 0 {
             continue;
         }
         all.extend(disagreement(name, summary.latencies.get(name).copied()));

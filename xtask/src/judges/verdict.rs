@@ -8,6 +8,7 @@ use blk_api::Status;
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::{Action, Expect, ExpectedQueues, Tenant};
+use control_api::Act;
 use report::{Fault, FaultKind, Load, ResetScope};
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ pub fn awaited(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     for tenant in &scenario.tenants {
         let name = &tenant.name;
         let other_end = [&expect.faults, &expect.expelled].iter().any(|list| list.contains(name));
-        if !other_end && !has_finished(results, name) {
+        let is_stopped = kills(scenario, results, name) > results.restarts_of(name);
+        if !other_end && !is_stopped && !has_finished(results, name) {
             awaited.push(Reason::consequence(name, format!("{name} has not finished")));
         }
     }
@@ -64,7 +66,7 @@ fn has_finished(results: &Results, name: &str) -> bool {
 /// Whether the run has failed already, so that waiting cannot improve the result.
 pub fn is_lost(scenario: &Scenario, results: &Results) -> bool {
     results.not_built().is_some()
-        || unexpected_faults(&scenario.expect, results).next().is_some()
+        || unexpected_faults(scenario, results).next().is_some()
         || probe::is_lost(scenario, results)
 }
 
@@ -78,13 +80,14 @@ pub fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     }
     let expect = &scenario.expect;
     let mut reasons = awaited(scenario, results);
-    for Faulted { at_ns, fault } in unexpected_faults(expect, results) {
+    for Faulted { at_ns, fault } in unexpected_faults(scenario, results) {
         reasons.push(Reason::cause(&fault.name, faulted(fault, results)).at(Some(*at_ns)));
     }
     for restart in &results.restarts {
         let name = restart.name.as_str();
         let with_server = results.restarts_with_server(name);
-        if !expect.restarts.contains_key(name) && results.restarts_of(name) > with_server {
+        let meant = with_server.saturating_add(kills(scenario, results, name));
+        if !expect.restarts.contains_key(name) && results.restarts_of(name) > meant {
             reasons.push(Reason::consequence(name, format!("{name} had to be started again")));
         }
     }
@@ -119,7 +122,9 @@ pub fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     reasons.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)).map(Reason::from));
     reasons.extend(expect.gone.iter().filter_map(|tenant| not_gone(tenant, results)).map(Reason::from));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
-        let died = session.ended_by == DIED && expect.restarts.contains_key(session.tenant.as_str());
+        let tenant = session.tenant.as_str();
+        let may_die = expect.restarts.contains_key(tenant) || kills(scenario, results, tenant) > 0;
+        let died = session.ended_by == DIED && may_die;
         if !died && !may_fail(scenario, &session.tenant) {
             let text = format!("the session of {} was ended: {}", session.tenant, session.ended_by);
             reasons.push(Reason::consequence(&session.tenant, text));
@@ -200,10 +205,15 @@ const fn recreation(scope: ResetScope) -> &'static str {
 
 /// Faults that the scenario does not expect: of a component that is not expected to fault, those after as many as it is expected to
 /// restart. A component that ended with its server did nothing wrong: the server's fault is judged.
-fn unexpected_faults<'a>(expect: &'a Expect, results: &'a Results) -> impl Iterator<Item = &'a Faulted> {
+fn unexpected_faults<'a>(scenario: &'a Scenario, results: &'a Results) -> impl Iterator<Item = &'a Faulted> {
+    let expect = &scenario.expect;
     let mut left: BTreeMap<&str, u16> = expect.restarts.iter().map(|(name, times)| (name.as_str(), *times)).collect();
     results.faults.iter().filter(move |Faulted { fault, .. }| {
-        if fault.kind == FaultKind::ServerDied || expect.faults.iter().any(|name| fault.name == name.as_str()) {
+        let is_ordered = fault.kind == FaultKind::Killed && may_kill(scenario);
+        if is_ordered
+            || fault.kind == FaultKind::ServerDied
+            || expect.faults.iter().any(|name| fault.name == name.as_str())
+        {
             return false;
         }
         match left.get_mut(fault.name.as_str()).filter(|left| **left > 0) {
@@ -214,6 +224,17 @@ fn unexpected_faults<'a>(expect: &'a Expect, results: &'a Results) -> impl Itera
             None => true,
         }
     })
+}
+
+/// Whether an operator may stop components: then nobody did wrong who was.
+fn may_kill(scenario: &Scenario) -> bool {
+    scenario.control.as_ref().is_some_and(|control| control.acts.contains(&Act::Kill))
+}
+
+/// The times that an operator stopped the component of this name.
+fn kills(scenario: &Scenario, results: &Results, name: &str) -> usize {
+    let is_its = |fault: &Fault| fault.name == name && fault.kind == FaultKind::Killed && may_kill(scenario);
+    results.faults.iter().filter(|one| is_its(&one.fault)).count()
 }
 
 /// Violation if a tenant that must be refused for lack of queue pairs was refused for another reason, or not at all.

@@ -148,7 +148,7 @@ pub(crate) fn ones_file(images: &Path) -> PathBuf {
     images.join("ones")
 }
 
-/// Path of the machine's memory, in a scenario with telemetry.
+/// Path of the machine's memory, in a scenario with telemetry or a control component.
 pub(crate) fn ram_file(folder: &Path) -> PathBuf {
     folder.join("ram")
 }
@@ -171,7 +171,7 @@ pub fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     };
     let memory = format!("{}M", bytes >> 20);
     // The machine's memory is a file where somebody outside reads it: telemetry by its name, the models by QEMU's descriptor.
-    let memory_file = if parts.scenario.telemetry.is_some() {
+    let memory_file = if parts.scenario.is_live() {
         Some(format!("memory-backend-file,mem-path={}", escaped(&ram_file(parts.images))))
     } else {
         parts.models.map(|_| "memory-backend-memfd".to_owned())

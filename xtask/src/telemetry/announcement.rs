@@ -5,7 +5,8 @@ use super::sample::Places;
 use crate::project::write_whole;
 use anyhow::{Context, Result, bail, ensure};
 use capdl::Scenario;
-use capdl_spec::Arch;
+use capdl_spec::{Arch, Component, Specification};
+use control_api::Act;
 use report::TelemetryPages;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use std::time::SystemTime;
 
 const FILE: &str = "live.json";
 /// Number of this form of the file.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The contents of the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -29,12 +30,33 @@ pub struct Announcement {
     process: i32,
     /// The pages.
     pub places: Places,
+    /// The control component, where there is one.
+    pub control: Option<Control>,
+}
+
+/// What an operator can do.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Control {
+    /// The acts that the scenario gives its control component.
+    pub acts: Vec<Act>,
+    /// The components by their numbers.
+    pub components: Vec<(u16, String)>,
+}
+
+impl Control {
+    /// The control component of a system.
+    fn of(scenario: &Scenario, specification: &Specification) -> Option<Self> {
+        let acts = scenario.control.as_ref()?.acts.clone();
+        let named = |one: &Component| (one.id, one.name.clone());
+        Some(Self { acts, components: specification.components.iter().map(named).collect() })
+    }
 }
 
 impl Announcement {
     /// The announcement of a run by this process.
-    fn new(scenario: &str, arch: Arch, places: Places) -> Self {
-        Self { format: FORMAT, scenario: scenario.into(), arch, process: std::process::id().cast_signed(), places }
+    fn new(scenario: &str, arch: Arch, places: Places, control: Option<Control>) -> Self {
+        let process = std::process::id().cast_signed();
+        Self { format: FORMAT, scenario: scenario.into(), arch, process, places, control }
     }
 
     /// Writes the file into the run's folder.
@@ -65,6 +87,7 @@ impl Announcement {
 #[derive(Debug)]
 pub struct Announced<'a> {
     scenario: &'a Scenario,
+    specification: &'a Specification,
     folder: &'a Path,
     pages: usize,
 }
@@ -72,8 +95,8 @@ pub struct Announced<'a> {
 impl<'a> Announced<'a> {
     /// A run with this folder, not announced yet.
     #[must_use]
-    pub const fn new(scenario: &'a Scenario, folder: &'a Path) -> Self {
-        Self { scenario, folder, pages: 0 }
+    pub const fn new(scenario: &'a Scenario, specification: &'a Specification, folder: &'a Path) -> Self {
+        Self { scenario, specification, folder, pages: 0 }
     }
 
     /// Writes the announcement if more pages are known than before. Returns their places then.
@@ -86,7 +109,8 @@ impl<'a> Announced<'a> {
         }
         self.pages = reported.len();
         let places = Places::new(self.scenario, reported);
-        Announcement::new(&self.scenario.name, arch, places.clone()).write(self.folder)?;
+        let control = Control::of(self.scenario, self.specification);
+        Announcement::new(&self.scenario.name, arch, places.clone(), control).write(self.folder)?;
         Ok(Some(places))
     }
 }
@@ -155,9 +179,10 @@ mod tests {
         };
         let error = |named| find(runs.path(), named).unwrap_err().to_string();
         assert!(error(None).starts_with("no run with telemetry goes on"));
-        let one = Announcement::new("one", Arch::X86_64, Places::default());
+        let one = Announcement::new("one", Arch::X86_64, Places::default(), None);
         one.write(&folder("one-1")).unwrap();
-        let over = Announcement { process: i32::MAX, ..Announcement::new("over", Arch::Aarch64, Places::default()) };
+        let over =
+            Announcement { process: i32::MAX, ..Announcement::new("over", Arch::Aarch64, Places::default(), None) };
         over.write(&folder("over-1")).unwrap();
         fs::write(folder("broken-1").join(FILE), "{").unwrap();
         assert_eq!(find(runs.path(), None).unwrap(), (folder("one-1"), one.clone()));

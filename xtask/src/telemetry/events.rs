@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use telemetry::ring::{EVENT_BYTES, EVENTS, Head, Reader};
 use zerocopy::IntoBytes as _;
 
-/// Events of a ring that are kept: the newest.
-const KEPT: usize = 1 << 20;
+/// Events of a ring that are kept, the newest: a file for Perfetto has some 20 MB of them.
+const KEPT: usize = 1 << 15;
 
 /// The events of a system.
 #[derive(Clone, Debug, Default)]
@@ -156,7 +156,7 @@ impl Copied {
             let Some(head) = reader.read(place.pages, copy, |event: Event| events.push(event)) else { continue };
             *written = written.saturating_add(reader.lost - lost);
             let page = |offset: usize| {
-                let page = places.page(&place.component, place.first + offset / PAGE_SIZE);
+                let page = places.address_of(&place.component, place.first + offset / PAGE_SIZE);
                 page.map_or(0, |page| page.saturating_add((offset % PAGE_SIZE) as u64))
             };
             for event in &events {

@@ -35,6 +35,34 @@ impl Ram {
             File::open(&path).with_context(|| format!("cannot read the machine's memory, {}", path.display()))?;
         Ok(Self { file, start: start_of(arch) })
     }
+
+    /// As [`Ram::of`], to write to as well.
+    ///
+    /// # Errors
+    /// As [`Ram::of`].
+    pub fn writable(folder: &Path, arch: Arch) -> Result<Self> {
+        let path = ram_file(folder);
+        let file = File::options().read(true).write(true).open(&path);
+        let file = file.with_context(|| format!("cannot write to the machine's memory, {}", path.display()))?;
+        Ok(Self { file, start: start_of(arch) })
+    }
+
+    /// Copies the bytes from `paddr` on.
+    ///
+    /// # Errors
+    /// There is no memory, or the run is over.
+    pub fn load(&self, paddr: u64, bytes: &mut [u8]) -> Result<()> {
+        self.copy(paddr, bytes).context("the machine's memory cannot be read: the run is over")
+    }
+
+    /// Writes the bytes from `paddr` on.
+    ///
+    /// # Errors
+    /// There is no memory, or the file was not opened to write.
+    pub fn store(&self, paddr: u64, bytes: &[u8]) -> Result<()> {
+        let offset = paddr.checked_sub(self.start).context("the machine has no memory there")?;
+        self.file.write_all_at(bytes, offset).context("the machine's memory cannot be written")
+    }
 }
 
 /// A file for the pages of a machine that has no file of its memory: commands that watch it read it as they read [`Ram`]. The file
@@ -60,7 +88,8 @@ impl Mirror {
     /// The file cannot be written.
     pub fn new(folder: &Path, arch: Arch) -> Result<Self> {
         let path = ram_file(folder);
-        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path, file, start: start_of(arch) })
     }
 
@@ -77,7 +106,7 @@ impl Mirror {
     ///
     /// # Errors
     /// The disk is full.
-    pub fn copy(&self, memory: &dyn Physical, paddr: u64) -> Result<()> {
+    pub fn show(&self, memory: &dyn Physical, paddr: u64) -> Result<()> {
         let mut page = [0; PAGE_SIZE];
         let Some(offset) = paddr.checked_sub(self.start).filter(|_| memory.copy(paddr, &mut page).is_some()) else {
             return Ok(());
@@ -88,6 +117,12 @@ impl Mirror {
             .and_then(|()| write(contents, CONTENTS))
             .and_then(|()| write(version, 0))
             .context("cannot write the machine's telemetry: is the disk full?")
+    }
+}
+
+impl Physical for Mirror {
+    fn copy(&self, paddr: u64, bytes: &mut [u8]) -> Option<()> {
+        self.file.read_exact_at(bytes, paddr.checked_sub(self.start)?).ok()
     }
 }
 

@@ -3,6 +3,8 @@
 use super::physical::Physical;
 use blk_api::telemetry::{SERVER_PAGE, Server, Session, pages, session_page, trace_page};
 use capdl::Scenario;
+use capdl::scenario::CONTROL;
+use control_api::mailbox::REQUESTS;
 use platform::PAGE_SIZE;
 use report::TelemetryPages;
 use serde::{Deserialize, Serialize};
@@ -58,13 +60,22 @@ impl Places {
         }
     }
 
-    /// The physical addresses of all pages of statistics.
+    /// The physical addresses of all pages that components write, but for the rings of events.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
-        let of_server = move |(server, tenants): &(String, Vec<String>)| {
-            let server = server.clone();
-            (0..pages(tenants.len())).filter_map(move |number| self.page(&server, number))
+        let requests = self.mailbox(REQUESTS);
+        let of_run = move |run: &TelemetryPages| {
+            let shown = |page: &u32| !self.is_of_ring(&run.component, run.first.saturating_add(*page));
+            (0..run.count).filter(shown).map(|page| address(run, page)).collect::<Vec<_>>()
         };
-        self.servers.iter().flat_map(of_server)
+        self.pages.iter().flat_map(of_run).filter(move |paddr| Some(*paddr) != requests)
+    }
+
+    /// Whether a component's page is of a ring of events.
+    fn is_of_ring(&self, component: &str, number: u32) -> bool {
+        self.servers.iter().any(|(server, tenants)| {
+            let is_servers = server == component && number as usize >= pages(tenants.len());
+            is_servers || tenants.iter().any(|tenant| tenant == component)
+        })
     }
 
     /// Whether there are traces.
@@ -94,8 +105,14 @@ impl Places {
 
     /// Copies bytes of a ring that lie in one page.
     pub(super) fn copy(&self, memory: &dyn Physical, ring: &RingPlace, offset: usize, bytes: &mut [u8]) -> Option<()> {
-        let page = self.page(&ring.component, ring.first.checked_add(offset / PAGE_SIZE)?)?;
+        let page = self.address_of(&ring.component, ring.first.checked_add(offset / PAGE_SIZE)?)?;
         memory.copy(page.checked_add((offset % PAGE_SIZE) as u64)?, bytes)
+    }
+
+    /// The physical address of the page at this offset in the mailbox of the control component, where there is one.
+    #[must_use]
+    pub fn mailbox(&self, offset: usize) -> Option<u64> {
+        self.address_of(CONTROL, offset / PAGE_SIZE)
     }
 
     /// The tenants, by server.
@@ -121,12 +138,12 @@ impl Places {
     }
 
     fn read<T: FromBytes>(&self, memory: &dyn Physical, component: &str, number: usize) -> Option<T> {
-        let paddr = self.page(component, number)?;
+        let paddr = self.address_of(component, number)?;
         page::read(|offset, bytes| memory.copy(paddr.checked_add(offset as u64)?, bytes))
     }
 
-    /// The physical address of a component's page.
-    pub(super) fn page(&self, component: &str, number: usize) -> Option<u64> {
+    /// The physical address of a component's page with this number.
+    pub(super) fn address_of(&self, component: &str, number: usize) -> Option<u64> {
         let number = u32::try_from(number).ok()?;
         let of_component = self.pages.iter().filter(|run| run.component.as_str() == component);
         let mut numbered = of_component.filter_map(|run| Some((run, number.checked_sub(run.first)?)));

@@ -24,7 +24,7 @@ impl System<'_> {
             Config::IommuServer(_) => self.tables_suffice(index),
             Config::Client(config) => self.client_is_served(index, config),
             Config::Unreadable => vec![format!("{who} finds no configuration for its role")],
-            Config::Console(_) | Config::Probe(_) | Config::Nothing => Vec::new(),
+            Config::Console(_) | Config::Control(_) | Config::Probe(_) | Config::Nothing => Vec::new(),
         }
     }
 

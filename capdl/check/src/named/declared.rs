@@ -10,6 +10,7 @@
 //! | IOMMU server | | the page of messages is the machine's; drivers are the PCI server's; tables follow from the frames that each driver holds, clients from the roles |
 //! | NVMe server | interrupt mode, scheduling policy, weights, queue sharing, records, merging, quirks; of each session the share, the highest class, the core, the namespace, the right to write, the way of completions, rings and window, and the kinds of requests that are traced | its sessions and functions are the declared tenants in their order; the blocks are those of the extents; the most queue pairs and their most depth follow from the declared changes; queue pairs of a function are fixed |
 //! | policy component | namespaces, extents, the right to write, changes of rights, shares and interrupt modes | the numbers of sessions |
+//! | control component | | its tenants are the clients with their sessions or functions |
 //! | client | its program's configuration, moments, whether it waits | class, rings, window, queue pairs and way of completions are its session's; its first block is its first extent's |
 //! | probe | its last access | |
 //! | edu device's driver | | none |
@@ -24,6 +25,7 @@ use crate::registers::{EDU_PAGES, PROBE_QUEUE_PAIRS};
 use blk_api::config::{Completion, FunctionConfig, ServerConfig, SessionConfig};
 use blk_api::policy::{self, Holder, PolicyConfig, What};
 use blk_api::queue_sharing::QueueSharing;
+use control_api::Config as ControlConfig;
 use pci_api::{DriverConfig, Match};
 use platform::{Paddr, Vaddr};
 use workload::{Client, Probe};
@@ -54,6 +56,10 @@ impl System<'_> {
             Config::NvmeServer(is) => self.nvme_server(index, is),
             Config::Policy(is) => self.policy_component(index, is),
             Config::Client(is) => self.client(index, is),
+            Config::Control(is) => {
+                let wanted = control_api::Config { tenants: self.tenants_of_control() };
+                vec![(String::new(), differing!(ControlConfig { tenants }: is, &wanted))]
+            }
             Config::Probe(is) => vec![(
                 String::new(),
                 self.declaration.probe.map_or(vec!["probe"], |last| differing!(Probe { last }: is, Probe { last })),
@@ -263,8 +269,9 @@ impl System<'_> {
             functions: functions.iter().map(|tenant| holder(tenant)).collect(),
             changes: self.declaration.changes.iter().filter_map(change).collect(),
             interrupts: controller.changes.clone(),
+            shares: sessions.iter().map(|tenant| self.declaration.configured(&tenant.share)).collect(),
         };
-        let all = differing!(PolicyConfig { sessions, functions, changes, interrupts }: is, &wanted);
+        let all = differing!(PolicyConfig { sessions, functions, shares, changes, interrupts }: is, &wanted);
         let mut wrong = vec![(String::new(), all)];
         let pairs = is.sessions.iter().zip(&wanted.sessions).chain(is.functions.iter().zip(&wanted.functions));
         for (is, wanted) in pairs {
@@ -272,6 +279,24 @@ impl System<'_> {
             wrong.push((format!(" for {}", is.tenant), fields));
         }
         wrong
+    }
+
+    /// The tenants as the control component names them: by the place of their controller, and by the number of their session or,
+    /// after all sessions, of their function.
+    fn tenants_of_control(&self) -> Vec<control_api::Tenant> {
+        let tenants = self.clients().into_iter().filter_map(|client| {
+            let component = self.specification.components[client].id;
+            let (server, session) = match (self.session(client), self.function(client)) {
+                (Some(session), _) => session,
+                (None, Some((server, number))) => {
+                    (server, u32::try_from(self.configs[server].tenants().count()).ok()?.checked_add(number)?)
+                }
+                (None, None) => return None,
+            };
+            let (place, _) = self.declaration.controller(&self.specification.components[server].name)?;
+            Some(control_api::Tenant { component, policy: narrow(place), session })
+        });
+        tenants.collect()
     }
 
     fn client(&self, index: usize, is: &Client) -> Wrong {

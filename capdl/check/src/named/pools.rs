@@ -32,6 +32,7 @@ impl System<'_> {
             Config::Console(_)
             | Config::Policy(_)
             | Config::Client(_)
+            | Config::Control(_)
             | Config::Probe(_)
             | Config::Nothing
             | Config::Unreadable => Vec::new(),

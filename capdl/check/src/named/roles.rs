@@ -8,8 +8,9 @@ use crate::layout::rights::{ALL, CALL, CALL_WITH_CAPS, GRANT, READ, READ_WRITE, 
 use crate::layout::{PROBE_MEMORY_BITS, log_badge};
 use crate::machine::Iommu;
 use blk_api::config::badge;
-use blk_api::policy;
+use blk_api::{orders, policy};
 use capdl_spec::{ObjectKind, ROOT_BITS};
+use control_api::{Act, supervisor};
 use pci_api::names;
 use platform::{Badge, RegionKind};
 use telemetry::TELEMETRY;
@@ -117,6 +118,7 @@ impl System<'_> {
             Role::Policy => self.policies(index, &mut all),
             Role::Probe => self.probes(index, &mut all),
             Role::EduDriver => self.edu_drivers(index, &mut all),
+            Role::Control => self.controls(name, &mut all),
             Role::Client if self.function(index).is_some() => self.clients_with_functions(index, &mut all),
             Role::Client => self.clients_own(index, &mut all),
         }
@@ -253,6 +255,43 @@ impl System<'_> {
         Self::served(name, READ, all);
         all.cap(blk_api::names::SERVER, format!("{server}.endpoint"), policy::BADGE, CALL);
         all.region(blk_api::names::LIVENESS_SERVER, format!("{server}.liveness"), RegionKind::ReadOnly);
+        if self.declaration.control.is_some() {
+            let event = format!("{}.event", self.named(Role::Control));
+            all.cap(blk_api::names::CONTROL, event, Badge::SIGNAL | 1, WRITE);
+            all.region(blk_api::names::KEPT, format!("{name}.{}", blk_api::names::KEPT), RegionKind::ReadWrite);
+        }
+    }
+
+    /// Adds what the control component has: for each declared act, a capability to the component that enforces it, or a bit in its
+    /// badge. No act is a capability to a device, to memory of others, or to the NVMe server.
+    fn controls(&self, name: &str, all: &mut Possessions) {
+        all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ);
+        all.region(
+            control_api::names::MAILBOX,
+            format!("{name}.{}", control_api::names::MAILBOX),
+            RegionKind::ReadWrite,
+        );
+        let Some(acts) = &self.declaration.control else { return };
+        let bit = |act: Act, bit: u64| if acts.contains(&act) { bit } else { 0 };
+        let orders = bit(Act::Shares, orders::MAY_SHARE) | bit(Act::Rights, orders::MAY_RIGHTS);
+        if orders != 0 {
+            let policies = self.declaration.controllers.iter().map(|controller| {
+                let server =
+                    self.indices().find(|server| self.specification.components[*server].name == controller.driver);
+                server.map_or("", |server| self.policy_of(server))
+            });
+            let called = policies.map(|policy| (format!("{policy}.endpoint"), orders::BADGE | orders, CALL));
+            all.caps(control_api::names::POLICIES, called);
+        }
+        let supervised = bit(Act::Kill, supervisor::MAY_KILL) | bit(Act::Pause, supervisor::MAY_PAUSE);
+        if supervised != 0 {
+            let badge = supervisor::BADGE | supervised;
+            all.cap(control_api::names::SUPERVISOR, "root-task.endpoint", badge, CALL);
+        }
+        let index = self.indices().find(|index| self.roles[*index] == Role::Control);
+        if let Some(index) = index {
+            self.alarms(index, all);
+        }
     }
 
     fn probes(&self, index: usize, all: &mut Possessions) {
@@ -355,6 +394,7 @@ impl System<'_> {
             "ecam" => Kind::some(ObjectKind::LargeDeviceFrame { paddr: self.machine().ecam }),
             "smmu" => Kind::some(ObjectKind::SmallDeviceFrame { paddr: self.machine().smmu.as_ref()?.registers }),
             "root-task.event" => Kind::one(ObjectKind::Notification),
+            "root-task.endpoint" => Kind::one(ObjectKind::Endpoint),
             "root-task.log" => Kind::some(ObjectKind::SmallFrame),
             _ => return self.kind_of_owned(name),
         })
@@ -375,11 +415,23 @@ impl System<'_> {
             "vspace" => Kind::one(ObjectKind::VSpace),
             "endpoint" => Kind::one(ObjectKind::Endpoint),
             "event" => Kind::one(ObjectKind::Notification),
-            "ipc-buffer" | "liveness" | "teardown-acks" | "sizing" | "blocked" | "presence" => {
+            "ipc-buffer" | "liveness" | "teardown-acks" | "sizing" | "blocked" | "presence" | blk_api::names::KEPT => {
                 Kind::one(ObjectKind::SmallFrame)
             }
-            "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
-            | "ring-server" | "dma" | "tables" | "frames" | TELEMETRY => Kind::some(ObjectKind::SmallFrame),
+            "stack"
+            | "log"
+            | "code"
+            | "constants"
+            | "data"
+            | "environment"
+            | "window"
+            | "ring-client"
+            | "ring-server"
+            | "dma"
+            | "tables"
+            | "frames"
+            | control_api::names::MAILBOX
+            | TELEMETRY => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),
             "memory" => Kind::some(ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }),
             "table-1" => Kind::some(ObjectKind::TranslationTable { level: 1 }),

@@ -23,7 +23,7 @@ const MUTATIONS: u64 = 100_000;
 /// Systems with more components are left to the other tests: a check of one takes as long as of a hundred small ones.
 const MOST_COMPONENTS: usize = 14;
 /// Most changes are made in these few, which have together everything that a system can have.
-const THOROUGH: [&str; 10] = [
+const THOROUGH: [&str; 11] = [
     "boot",
     "bridge-two-controllers",
     "client-cycles",
@@ -34,6 +34,7 @@ const THOROUGH: [&str; 10] = [
     "edu",
     "shares-change",
     "interrupts-change",
+    "control",
 ];
 
 /// A valid system.

@@ -1,7 +1,7 @@
 //! Refusals of names.
 
 use crate::scenario::refusal::{Checked, refuse};
-use crate::scenario::{EDU_DRIVER, IOMMU_SERVER, PROBE};
+use crate::scenario::{CONTROL, EDU_DRIVER, IOMMU_SERVER, PROBE};
 use std::collections::BTreeSet;
 
 pub(super) fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
@@ -16,7 +16,8 @@ pub(super) fn check_name(what: &str, name: &str, longest: usize, line: usize) ->
             ),
         );
     }
-    let reserved = ["console", "root-task", "pci-server", IOMMU_SERVER, "policy", PROBE, EDU_DRIVER].contains(&name)
+    let reserved = ["console", "root-task", "pci-server", IOMMU_SERVER, "policy", PROBE, EDU_DRIVER, CONTROL]
+        .contains(&name)
         || name.starts_with("nvme-server")
         || name.starts_with("policy-");
     if what == "tenant" && reserved {

@@ -5,7 +5,7 @@
 //! ([`Run`]). Left out: the right to them.
 
 use blk_api::operation::Right;
-use blk_api::request::{Opcode, Request};
+use blk_api::request::{Access, Opcode, Request};
 use nvme_spec::nvm::Blocks;
 
 /// The limits of one command of this controller.
@@ -74,7 +74,7 @@ impl Cursor {
     /// The request's operation.
     #[inline]
     pub fn opcode(&self) -> Opcode {
-        self.request.opcode
+        self.request.opcode()
     }
 
     /// Whether every piece was returned.
@@ -97,18 +97,18 @@ impl Cursor {
         if self.finished {
             return Ok(None);
         }
-        let Some(right) = self.request.opcode.right() else {
+        let Some(Access { right, lba, blocks: all }) = self.request.access() else {
             self.finished = true;
             return Ok(Some(Piece { first: 0, lba: 0, blocks: 0, offset: 0 }));
         };
-        let left = self.request.blocks.wrapping_sub(self.done);
-        let first = self.request.lba.wrapping_add(u64::from(self.done));
+        let left = all.wrapping_sub(self.done);
+        let first = lba.wrapping_add(u64::from(self.done));
         let run = locate(right, first, u64::from(left))?;
         // At most `left`, which is 32 bits.
         let mut blocks = run.blocks as u32;
         let mut offset = 0;
-        if self.request.opcode.moves_data() {
-            let Some(segment) = self.request.segments.get(usize::from(self.segment)) else { return Ok(None) };
+        if let Request::Transfer { ranges, .. } = &self.request {
+            let Some(segment) = ranges.as_slice().get(usize::from(self.segment)) else { return Ok(None) };
             offset = u64::from(segment.offset).wrapping_add(u64::from(self.segment_done));
             let in_segment = segment.len.wrapping_sub(self.segment_done) >> limits.block_shift;
             blocks = blocks.min(in_segment).min(limits.data_blocks);
@@ -121,7 +121,7 @@ impl Cursor {
             blocks = blocks.min(limits.bare_blocks);
         }
         self.done = self.done.wrapping_add(blocks);
-        self.finished = self.done == self.request.blocks;
+        self.finished = self.done == all;
         Ok(Some(Piece { first, lba: run.lba, blocks, offset }))
     }
 }

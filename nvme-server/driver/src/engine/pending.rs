@@ -64,12 +64,6 @@ impl Pending {
         Some(place)
     }
 
-    /// The user data of the request in this place.
-    #[must_use]
-    pub fn user_data(&self, place: u16) -> Option<u64> {
-        self.places.get(usize::from(place))?.as_ref().map(|request| request.user_data)
-    }
-
     /// Counts a command more.
     #[inline]
     pub fn add(&mut self, place: u16) {

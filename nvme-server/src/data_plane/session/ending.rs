@@ -20,7 +20,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// Answers with `status` the request of a command that will not complete.
-    pub(crate) fn command_lost(&mut self, command: Command, status: Status) {
+    pub(crate) fn answer_unfinished(&mut self, command: Command, status: Status) {
         self.in_flight = self.in_flight.wrapping_sub(1);
         self.overrule(command.request, status);
     }

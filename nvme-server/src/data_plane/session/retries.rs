@@ -11,7 +11,7 @@ use crate::data_plane::in_flight::{Command, Served, Work};
 use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::config::ServerConfig;
-use blk_api::request::{MAX_SEGMENTS, Request, Segment};
+use blk_api::request::{Access, Ranges, Request, Segment};
 use nvme_driver::retry::RetryDelays;
 use platform::Platform;
 
@@ -96,14 +96,15 @@ impl<P: Platform> Session<P> {
     }
 
     /// The request for what a command did.
-    fn request_of(&self, &Waiting { work, first, offset, place, .. }: &Waiting) -> Request {
-        let (opcode, bytes) = (work.opcode(), work.bytes());
-        let user_data = self.engine.pending.user_data(place).unwrap_or_default();
-        let mut segments = [Segment::default(); MAX_SEGMENTS];
-        let segment_count = u8::from(opcode.moves_data());
-        let [segment, ..] = &mut segments;
-        *segment = Segment { offset, len: bytes };
-        Request { opcode, lba: first, blocks: bytes >> self.bounds.block_shift, user_data, segments, segment_count }
+    fn request_of(&self, &Waiting { work, first, offset, .. }: &Waiting) -> Request {
+        let (opcode, len) = (work.opcode(), work.bytes());
+        let Some(right) = opcode.right() else { return Request::Flush };
+        let access = Access { right, lba: first, blocks: len >> self.bounds.block_shift };
+        if opcode.moves_data() {
+            Request::Transfer { opcode, access, ranges: Ranges::one(Segment { offset, len }) }
+        } else {
+            Request::Named { opcode, access }
+        }
     }
 
     /// Ends the commands that wait: their requests are answered with `status` after their commands in flight. Returns whether there

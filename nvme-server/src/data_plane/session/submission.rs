@@ -1,7 +1,7 @@
 //! Turns the entries on a session's ring into commands on its queue pairs.
 //!
 //! [`Session::take_turn`] submits as much as the scheduler's quantum lets it. Most requests go the short way; the general way decides
-//! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut (`split`).
+//! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut ([`nvme_driver::cursor`]).
 
 use super::trace::Trace;
 use super::{ServeError, Session};
@@ -264,9 +264,9 @@ impl<P: Platform> Session<P> {
         self.statistics.requests = self.statistics.requests.wrapping_add(1);
         self.outstanding = self.outstanding.wrapping_add(1);
         let refusal = match entry.check(&self.bounds) {
-            Ok(request) => match self.abilities.answer_now(request.opcode) {
+            Ok(request) => match self.abilities.answer_now(request.opcode()) {
                 None => {
-                    let place = self.engine.begin(request)?;
+                    let place = self.engine.begin(request, entry.user_data)?;
                     if let Some(latencies) = &mut self.latencies {
                         latencies.taken(place, turn.now);
                     }

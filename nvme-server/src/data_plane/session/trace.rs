@@ -101,14 +101,15 @@ impl<P: Platform> Session<P> {
 
     /// A request was taken, for several commands, in the pass of the time `now`.
     pub(super) fn trace_taken(&mut self, request: &Request, place: u16, now: u64) {
-        let bytes = request.blocks.wrapping_shl(self.bounds.block_shift.into());
+        let (first, blocks) = request.access().map_or((0, 0), |access| (access.lba, access.blocks));
+        let bytes = blocks.wrapping_shl(self.bounds.block_shift.into());
         let number = self.ring.taken().wrapping_sub(1) as u16;
         let Some(trace) = &mut self.trace else { return };
         let time = trace.now();
         trace.write(&Event::turn(now, time, 0, number));
-        trace.write(&if trace.has(request.opcode) {
+        trace.write(&if trace.has(request.opcode()) {
             let bytes = [bytes as u16, bytes.wrapping_shr(16) as u16];
-            Event::at(What::Taken, time, request.opcode, request.lba, [place, bytes[0], bytes[1]])
+            Event::at(What::Taken, time, request.opcode(), first, [place, bytes[0], bytes[1]])
         } else {
             Event::of(What::Skipped, 0, [0; 3])
         });

@@ -59,6 +59,7 @@ fn as_tree(role: Role, config: &[u8]) -> Option<Value> {
         Role::Policy => read::<blk_api::policy::PolicyConfig>(config),
         Role::Client => read::<workload::Client>(config),
         Role::Probe => read::<workload::Probe>(config),
+        Role::Control => read::<control_api::Config>(config),
         Role::EduDriver => None,
     }
 }
@@ -77,6 +78,7 @@ fn as_config(role: Role, root: &Value) -> Result<Vec<u8>, Vec<String>> {
         Role::Policy => write::<blk_api::policy::PolicyConfig>(root),
         Role::Client => write::<workload::Client>(root),
         Role::Probe => write::<workload::Probe>(root),
+        Role::Control => write::<control_api::Config>(root),
         Role::EduDriver => Err(Vec::new()),
     }
 }

@@ -4,9 +4,8 @@ use crate::link::Link;
 use blk_api::Status;
 use platform::Platform;
 
-/// Gives the controller up: requests in flight are answered with `status`, without a confirmed reset, once the device cannot
-/// reach the windows any more.
-pub(super) fn give_up<P: Platform>(link: &Link<P>, status: Status) {
+/// Takes the windows from the device, and then answers requests in flight with `status`, without a confirmed reset.
+pub(super) fn end_requests<P: Platform>(link: &Link<P>, status: Status) {
     link.with(|data| {
         let space = link.controller.space.borrow();
         for (_, session) in data.sessions() {

@@ -1,0 +1,8 @@
+//! Names of capabilities and regions in the control component's environment.
+
+/// The component's region with its mailbox.
+pub const MAILBOX: &str = "mailbox";
+/// The run of its calls to the policy components, in the order of the controllers.
+pub const POLICIES: &str = "policies";
+/// Its call to the supervisor.
+pub const SUPERVISOR: &str = "supervisor";
