@@ -112,6 +112,7 @@ impl Builder<'_> {
                 records: scenario.server.records,
                 merging: scenario.server.merging,
                 quirks: controller.quirks.clone(),
+                administration: None,
             };
             self.model.configure(server.driver.who, &config)?;
             let sessions = scenario.sessions(&controller.name).map(tenants::holder).collect();

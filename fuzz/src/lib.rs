@@ -26,6 +26,7 @@ pub use target::{Subject, Target};
 /// Every target.
 pub const TARGETS: &[Target] = &[
     door::TARGET,
+    nvme::administration::TARGET,
     nvme::completions::TARGET,
     nvme::identify::TARGET,
     pci::calls::TARGET,

@@ -107,6 +107,11 @@ proptest! {
     }
 
     #[test]
+    fn any_calls_of_an_administrator_hold_the_law(input in prop::collection::vec(any::<u8>(), 0..400)) {
+        (nvme::administration::TARGET.law)(&input, Subject::Real);
+    }
+
+    #[test]
     fn virtual_functions_stay_apart(steps in prop::collection::vec(step_of_virtual_functions(), 0..60)) {
         let first = (pci::calls::TARGET.seeds)()[0][0];
         (pci::calls::TARGET.law)(&[&[first], &steps.concat()[..]].concat(), Subject::Real);

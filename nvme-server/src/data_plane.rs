@@ -69,6 +69,8 @@ pub(crate) struct DataPlane<P: Platform> {
     first: usize,
     /// No command may be submitted, so that those in flight come to an end.
     holds_back: bool,
+    /// The media is read-only, as the controller has said last.
+    pub(crate) media_is_read_only: bool,
     /// The control plane is to be told when no command is in flight.
     awaits_idle: bool,
     /// Removals of rights whose end the policy component is to be notified of, one a session.
@@ -110,6 +112,7 @@ impl<P: Platform> DataPlane<P> {
             ready,
             first: 0,
             holds_back: false,
+            media_is_read_only: false,
             awaits_idle: false,
             removals: Vec::new(),
             passes: 0,

@@ -1,8 +1,10 @@
-//! The doors: messages of clients and of the policy component, decoded to calls, and answered.
+//! The doors: messages of clients, of the policy component and of the administration, decoded to calls, and answered.
 
+mod administration;
 pub(crate) mod policy;
 
 use crate::link::Link;
+use blk_api::administration::{Refusal, Rights};
 use blk_api::policy::BADGE;
 use blk_api::session::Call;
 use platform::log::error;
@@ -14,6 +16,8 @@ pub(crate) fn on_message<P: Platform>(link: &Link<P>, badge: Badge, message: &Me
     delete_received(&link.platform, &link.environment, message);
     let answer = if badge == Badge(BADGE) {
         Some(policy::answer(link, message))
+    } else if let Some(rights) = Rights::of_badge(badge.0) {
+        administration::answer(link, rights, message)
     } else {
         let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
         link.with(|data| {
@@ -24,6 +28,11 @@ pub(crate) fn on_message<P: Platform>(link: &Link<P>, badge: Badge, message: &Me
     if let Some(answer) = answer {
         link.platform.kernel().reply(&answer);
     }
+}
+
+/// The answer to the administration without a controller.
+pub(crate) fn administration_without_controller() -> Message {
+    Refusal::Device.message()
 }
 
 /// Deletes a capability that came with a message. No client's call needs one, and it would block the cptr for those from

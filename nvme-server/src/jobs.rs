@@ -7,9 +7,9 @@ use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::channel::Channel;
 use platform::log::error;
 
-/// Jobs that can wait: each session's opening or teardown, one reconfiguration, one
-/// of interrupts, one about functions, two recoveries, an event, and the controller's removal.
-const MOST_JOBS: usize = ServerConfig::MOST_SESSIONS + 7;
+/// Jobs that can wait: each session's opening or teardown, one reconfiguration, two
+/// of interrupts, one about functions, two recoveries, an event, administration, and the controller's removal.
+const MOST_JOBS: usize = ServerConfig::MOST_SESSIONS + 9;
 
 /// A job of the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +30,8 @@ pub(crate) enum Job {
     Recover,
     /// The controller reports an event.
     Event,
+    /// Commands of the administration wait, or have ended.
+    Administer,
     /// The controller is to be removed.
     Leave,
 }
@@ -43,6 +45,8 @@ pub(crate) struct Jobs {
     follows_clients: Cell<bool>,
     /// An event is among them.
     has_event: Cell<bool>,
+    /// Administration is among them.
+    administers: Cell<bool>,
     /// A recovery of queue pairs is among them, or under way.
     recovers_queue_pairs: Cell<bool>,
 }
@@ -55,17 +59,19 @@ impl Jobs {
             recovers_controller: Cell::new(false),
             follows_clients: Cell::new(false),
             has_event: Cell::new(false),
+            administers: Cell::new(false),
             recovers_queue_pairs: Cell::new(false),
         }
     }
 
-    /// Adds a job; each recovery waits once, and so do an event and the job about functions.
+    /// Adds a job; each recovery waits once, and so do an event, administration and the job about functions.
     pub(crate) fn pass(&self, job: Job) {
         let is_known = match job {
             Job::Recover => self.recovers_controller.replace(true),
             Job::Functions => self.follows_clients.replace(true),
             Job::RecoverQueuePairs => self.recovers_queue_pairs.replace(true),
             Job::Event => self.has_event.replace(true),
+            Job::Administer => self.administers.replace(true),
             Job::Open(_) | Job::TearDown(_) | Job::Reshape | Job::ChangeInterrupts | Job::Leave => false,
         };
         // The queue holds all that there can be at once.
@@ -89,6 +95,7 @@ impl Jobs {
             Job::Recover => self.recovers_controller.set(false),
             Job::Functions => self.follows_clients.set(false),
             Job::Event => self.has_event.set(false),
+            Job::Administer => self.administers.set(false),
             _ => {}
         }
         job

@@ -4,6 +4,7 @@
 //! closure cannot wait, so that no borrow lasts across an await.
 
 use crate::acknowledgements::Acknowledgements;
+use crate::control_plane::administration::Administration;
 use crate::control_plane::changes::Changes;
 use crate::control_plane::virtual_function::VirtualFunction;
 use crate::data_plane::DataPlane;
@@ -32,6 +33,8 @@ pub(crate) struct Link<P: Platform> {
     pub functions: RefCell<Vec<VirtualFunction<P::Memory>>>,
     /// Teardown acknowledgements to the supervisor, if it restarts any client.
     pub acknowledgements: Option<Acknowledgements<P::Memory>>,
+    /// The administration of the controller by another component.
+    pub administration: Option<Administration<P>>,
     /// Notifications that ask the supervisor to wake the server ([`Badge::ALARM`](platform::Badge::ALARM)) after the times of
     /// [`SERVER_US`](platform::alarm::SERVER_US).
     pub alarms: Vec<Cap<Notification>>,

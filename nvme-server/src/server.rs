@@ -2,6 +2,7 @@
 
 use crate::acknowledgements::Acknowledgements;
 use crate::control_plane::ControlPlane;
+use crate::control_plane::administration::Administration;
 use crate::control_plane::changes::Changes;
 use crate::control_plane::virtual_function::VirtualFunction;
 use crate::data_plane::event_loop;
@@ -11,6 +12,7 @@ use crate::jobs::Jobs;
 use crate::link::{Lent, Link};
 use crate::on_wake::OnWake;
 use alloc::rc::Rc;
+use blk_api::administration::Rights as AdministrationRights;
 use blk_api::config::ServerConfig;
 use blk_api::names;
 use blk_api::session::Refusal;
@@ -82,6 +84,7 @@ async fn refuse_all<P: Platform>(platform: &P, environment: &Environment, refusa
                 Badge(blk_api::policy::BADGE) => {
                     doors::policy::without_controller(&message, platform.ticks(), refusal == Refusal::DeviceGone)
                 }
+                _ if AdministrationRights::of_badge(badge.0).is_some() => doors::administration_without_controller(),
                 _ => Message::new(refusal as u32),
             };
             platform.kernel().reply(&answer);
@@ -96,11 +99,19 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Lin
     }
     let nudge = mint_nudge(&platform, &environment).ok_or("it cannot signal itself")?;
     let callers = environment.free_cptrs.start.saturating_add(1);
-    let free = callers.saturating_add(config.sessions.len() as u64)..environment.free_cptrs.end;
+    let administrator = callers.saturating_add(config.sessions.len() as u64);
+    let free = administrator.saturating_add(config.administration.is_some().into())..environment.free_cptrs.end;
     if free.is_empty() {
         return Err("too few free cptrs".into());
     }
     let controller = Rc::new(claim(&platform, &environment, &config, free).await?);
+    let administration = match config.administration {
+        Some(config) => {
+            let memory = (&mut *controller.pool.borrow_mut(), &mut *controller.space.borrow_mut());
+            Some(Administration::new(&environment, config, memory, administrator)?)
+        }
+        None => None,
+    };
     let functions = VirtualFunction::all(&platform, &environment, &config).ok_or("it cannot watch a client")?;
     let policy = environment.cap(names::POLICY).ok_or("it has no policy component")?;
     let acknowledgements = Acknowledgements::new(&platform, &environment).map_err(text)?;
@@ -118,6 +129,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Lin
         changes: Changes::default(),
         functions: RefCell::new(functions),
         acknowledgements,
+        administration,
         alarms,
         policy,
         data: Lent::new(data),

@@ -57,7 +57,6 @@ impl From<DeviceFault> for FunctionFault {
             | DeviceFault::Inconsistent(_)
             | DeviceFault::Unusable(_)
             | DeviceFault::Exchanged
-            | DeviceFault::NamespacesChanged
             | DeviceFault::OwnMemory => Self::Unusable,
         }
     }

@@ -4,6 +4,7 @@
 //! "to begin with" later ([`crate::policy`]), within the bounds beside it. This module also has the badges on the server's
 //! notification. Left out: a session's blocks on the namespace, which the policy component's configuration has.
 
+use crate::administration::Administration;
 use crate::queue_sharing::QueueSharing;
 use crate::trace::Kinds;
 use alloc::string::String;
@@ -38,6 +39,8 @@ pub struct ServerConfig {
     pub merging: bool,
     /// What the controller does otherwise than the standard has it.
     pub quirks: Vec<Quirk>,
+    /// The administration of the controller by another component.
+    pub administration: Option<Administration>,
 }
 
 /// Something that a controller does otherwise than the standard has it, and that its server allows for.

@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+pub mod administration;
 pub mod client_heap;
 pub mod config;
 pub mod extent;

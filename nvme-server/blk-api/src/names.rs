@@ -14,6 +14,10 @@ pub const ALARM: &str = "alarm";
 pub const TEARDOWN_ACKS: &str = "teardown-acks";
 /// The NVMe server's signal to the supervisor that this page has a new acknowledgement.
 pub const TORN_DOWN: &str = "torn-down";
+/// The NVMe server's run of frames of the window of the component that administers its controller.
+pub const ADMINISTRATION_WINDOW: &str = "administration-window";
+/// The NVMe server's signal to that component.
+pub const ADMINISTRATOR: &str = "administrator";
 
 /// The call to the NVMe server, of a client or of the policy component.
 pub const SERVER: &str = "server";

@@ -15,7 +15,7 @@ pub enum Status {
     OutsideWindow = 2,
     /// The session does not number these blocks.
     OutsideExtents = 3,
-    /// The session may not write.
+    /// The session may not write, or the media takes no writes any more.
     ReadOnly = 4,
     /// The ranges do not add up to the blocks asked for, or one is not a multiple of the block size.
     LengthMismatch = 5,
@@ -105,7 +105,7 @@ impl fmt::Display for Status {
             Self::InvalidRequest => "not a request of this interface",
             Self::OutsideWindow => "range outside the window",
             Self::OutsideExtents => "blocks outside the session's extents",
-            Self::ReadOnly => "the session may not write",
+            Self::ReadOnly => "the session may not write, or the media is read-only",
             Self::LengthMismatch => "ranges do not match the blocks",
             Self::TooLarge => "too many blocks for one request",
             Self::MediaError => "media error",

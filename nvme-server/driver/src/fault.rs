@@ -28,8 +28,6 @@ pub enum DeviceFault {
     Unusable(&'static str),
     /// Another disk is in the place of the first, or its registers have other capabilities.
     Exchanged,
-    /// A namespace in use changed, after the controller reported that namespaces changed.
-    NamespacesChanged,
     /// The server's own memory does not hold what was laid out in it: a defect of ours, treated like one of theirs.
     OwnMemory,
 }
@@ -65,7 +63,6 @@ impl fmt::Display for DeviceFault {
             }
             Self::Unusable(what) => f.write_str(what),
             Self::Exchanged => f.write_str("another disk is in its place"),
-            Self::NamespacesChanged => f.write_str("a namespace in use changed"),
             Self::OwnMemory => f.write_str("queue memory out of bounds"),
         }
     }

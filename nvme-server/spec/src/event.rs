@@ -74,7 +74,7 @@ impl AsyncEvent {
     pub const NAMESPACE_CHANGED: Self = Self::from_bits(0x04_00_02);
     /// Notice: the controller is about to activate firmware.
     pub const FIRMWARE_ACTIVATION: Self = Self::from_bits(0x03_01_02);
-    /// I/O command set: a sanitize operation ended. Its log page is [`crate::log::OptionalPage::Sanitize`].
+    /// I/O command set: a sanitize operation ended. Its log page is [`crate::log::LogPage::Sanitize`].
     pub const SANITIZE_COMPLETED: Self = Self::from_bits(0x81_01_06);
 
     /// The type, if it has a name here.

@@ -30,6 +30,8 @@ use crate::{Cid, DataPointer, Nsid, Sqe};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LogPage {
+    /// 00h: [`SupportedPages`]. Since revision 2.0.
+    SupportedPages = 0x00,
     /// 01h: [`ErrorEntry`]s, the newest first; Identify Controller's ELPE is their number.
     ErrorInformation = 0x01,
     /// 02h: [`Smart`].
@@ -40,29 +42,6 @@ pub enum LogPage {
     ChangedNamespaces = 0x04,
     /// 05h: [`Effects`].
     CommandEffects = 0x05,
-}
-
-impl LogPage {
-    /// The page of this number, if it is one of those named here.
-    #[must_use]
-    pub const fn from_raw(raw: u8) -> Option<Self> {
-        Some(match raw {
-            0x01 => Self::ErrorInformation,
-            0x02 => Self::Smart,
-            0x03 => Self::FirmwareSlots,
-            0x04 => Self::ChangedNamespaces,
-            0x05 => Self::CommandEffects,
-            _ => return None,
-        })
-    }
-}
-
-/// Further log page identifiers: pages about optional commands, and pages of revision 2.0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum OptionalPage {
-    /// 00h: [`SupportedPages`]. Since revision 2.0.
-    SupportedPages = 0x00,
     /// 06h: [`SelfTestLog`].
     SelfTest = 0x06,
     /// 12h: [`SupportedFeatures`]. Since revision 2.0.
@@ -75,12 +54,17 @@ pub enum OptionalPage {
     Sanitize = 0x81,
 }
 
-impl OptionalPage {
+impl LogPage {
     /// The page of this number, if it is one of those named here.
     #[must_use]
     pub const fn from_raw(raw: u8) -> Option<Self> {
         Some(match raw {
             0x00 => Self::SupportedPages,
+            0x01 => Self::ErrorInformation,
+            0x02 => Self::Smart,
+            0x03 => Self::FirmwareSlots,
+            0x04 => Self::ChangedNamespaces,
+            0x05 => Self::CommandEffects,
             0x06 => Self::SelfTest,
             0x12 => Self::SupportedFeatures,
             0x13 => Self::ManagementEffects,
@@ -142,18 +126,8 @@ impl LogRead {
     /// All of a page of `bytes` bytes (rounded up to a dword; at least one), clearing its event.
     #[must_use]
     pub const fn whole(page: LogPage, bytes: u32) -> Self {
-        Self::whole_of(page as u8, bytes)
-    }
-
-    /// All of an optional page of `bytes` bytes (rounded up to a dword; at least one), clearing its event.
-    #[must_use]
-    pub const fn optional(page: OptionalPage, bytes: u32) -> Self {
-        Self::whole_of(page as u8, bytes)
-    }
-
-    const fn whole_of(lid: u8, bytes: u32) -> Self {
         let dwords_z = bytes.div_ceil(4).saturating_sub(1);
-        Self { lid, offset: 0, dwords_z, event: LogEvent::Clear }
+        Self { lid: page as u8, offset: 0, dwords_z, event: LogEvent::Clear }
     }
 
     /// Bytes to transfer: 4 to 16 GiB.

@@ -30,6 +30,7 @@ impl<P: Platform> ControlPlane<'_, P> {
         if functions::enable(link).await? {
             controller.start(weighing.arbitration()).await?;
         }
+        self.end_administration();
         let about = inquiry::describe(&mut &*controller).await?;
         self.first_seen.check(&about)?;
         controller.retry_delays.set(inquiry::retry_delays(&mut &*controller, &about).await?);
@@ -42,12 +43,14 @@ impl<P: Platform> ControlPlane<'_, P> {
                 link.with(|data| data.leave_weighing()).map_err(|_| DeviceFault::OwnMemory)?;
             }
         }
-        let queue_pairs = controller.number_of_queues(link.config.queue_pairs()).await?;
+        let administered = link.config.administration.map_or(0, |administration| administration.queue_pairs());
+        let wanted = link.config.queue_pairs().saturating_add(administered);
+        let queue_pairs = controller.number_of_queues(wanted).await?;
         let (version, cap) = (controller.registers.version()?, controller.registers.cap());
         let (max_transfer, abilities) = inquiry::limits(&mut &*controller, version, cap, &about).await?;
         let namespaces = self.find_namespaces(&about).await?;
         features::set(&mut &*controller, namespaces.iter().map(|namespace| namespace.nsid)).await?;
-        events::watch(controller, &about).await?;
+        (self.event_requests, self.events) = (events::watch(controller, &about).await?, 0);
         let identity = Identity { queue_pairs, max_transfer, abilities, namespaces };
         report_identity(link, &about, &identity)?;
         Ok(identity)

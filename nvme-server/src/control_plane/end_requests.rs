@@ -1,5 +1,6 @@
 //! The end of all requests of a controller that is given up.
 
+use crate::control_plane::administration;
 use crate::link::Link;
 use blk_api::Status;
 use platform::Platform;
@@ -14,4 +15,5 @@ pub(super) fn end_requests<P: Platform>(link: &Link<P>, status: Status) {
         data.answer_all(|_| status);
         data.poll_all();
     });
+    administration::end_without_reset(link);
 }

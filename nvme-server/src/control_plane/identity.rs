@@ -73,6 +73,11 @@ impl First {
         Err(DeviceFault::Exchanged)
     }
 
+    /// Forgets a namespace, or all of them, because another one may have its number from now on.
+    pub(crate) fn forget(&mut self, nsid: Nsid) {
+        self.namespaces.retain(|first| nsid != Nsid::ALL && first.nsid != nsid);
+    }
+
     /// Whether a namespace may be served: it is the first one of this number, or continues it.
     pub(crate) fn admits(&mut self, namespace: &Namespace) -> bool {
         let Some(first) = self.namespaces.iter().find(|first| first.nsid == namespace.nsid) else {

@@ -8,6 +8,7 @@
 //! lost. A mode that the function lacks is refused before anything is disturbed. If the PCI server refuses one, the
 //! controller is brought up with the mode before.
 
+use crate::control_plane::administration::Administration;
 use crate::jobs::Job;
 use crate::link::Link;
 use alloc::vec::Vec;
@@ -60,6 +61,10 @@ pub(crate) fn set<P: Platform>(link: &Link<P>, number: u64) -> Result<(), Refusa
 pub(super) async fn carry_out<P: Platform>(link: &Link<P>, to: Interrupts) -> Outcome {
     if link.controller.health.get() != Health::Up || !function_has(link, to).await {
         return Outcome::Over;
+    }
+    if link.administration.as_ref().is_some_and(Administration::is_busy) {
+        // A command of the administration may take long, and sessions go on meanwhile.
+        return Outcome::Waits;
     }
     let is_idle = link.with(|data| {
         data.hold_back();

@@ -28,6 +28,9 @@ impl<P: Platform> ControlPlane<'_, P> {
         let (mut namespaces, cap) = (Vec::new(), controller.registers.cap());
         let quirks = &self.link.config.quirks;
         for nsid in active(controller, about).await? {
+            if self.link.administration.as_ref().is_some_and(|administration| administration.is_ending(nsid)) {
+                continue;
+            }
             let Some(command_set) =
                 ask(controller, nsid, async |asks| inquiry::command_set(asks, cap, nsid).await).await?
             else {

@@ -94,7 +94,7 @@ fn install<P: Platform>(link: &Link<P>, index: usize, opening: Opening<'_, P>) -
         block_shift: shift,
         max_blocks: u32::try_from(MAX_REQUEST >> shift).unwrap_or(u32::MAX),
         window_bytes: config.window_bytes,
-        writable: config.writable,
+        writable: config.writable && !link.with(|data| data.media_is_read_only),
         blocks: config.blocks,
     };
     let geometry = Geometry {
@@ -104,7 +104,7 @@ fn install<P: Platform>(link: &Link<P>, index: usize, opening: Opening<'_, P>) -
         window_bytes: config.window_bytes,
         queue_pairs: queues.len() as u16,
         depth,
-        writable: u32::from(config.writable),
+        writable: u32::from(bounds.writable),
         media: namespace.media,
     };
     let session = Session::new(Parts {

@@ -8,21 +8,18 @@
 use super::ControlPlane;
 use crate::control_plane::end_requests::end_requests;
 use crate::control_plane::functions;
-use crate::control_plane::identity::{Identity, Namespace};
+use crate::control_plane::identity::Identity;
+use crate::control_plane::losses::{end_by_loss, losses};
 use crate::control_plane::provision::make_common;
 use crate::control_plane::reconcile::{is_refused, reconcile};
 use crate::control_plane::remove::{Removal, let_go};
-use crate::data_plane::operations::Lost;
 use crate::data_plane::phase::Loss;
-use crate::data_plane::session::Session;
-use crate::jobs::Job;
 use crate::link::Link;
-use alloc::vec::Vec;
 use blk_api::Status;
 use nvme_driver::Health;
 use nvme_driver::fault::DeviceFault;
 use platform::Platform;
-use platform::log::{info, warn};
+use platform::log::info;
 
 /// Times the controller is brought up again after one fault before it counts as dead.
 const RESETS: u8 = 3;
@@ -88,6 +85,7 @@ impl<P: Platform> ControlPlane<'_, P> {
     /// Lets commands be submitted again.
     fn serve_again(&mut self, identity: Identity) {
         self.identity = Some(identity);
+        self.show_namespaces();
         self.link.controller.health.set(Health::Up);
         self.link.with(|data| data.poll_all());
     }
@@ -126,44 +124,11 @@ enum Refused {
     EndsSessions,
 }
 
-/// The losses by session: what a session needs and the controller has no more.
-pub(super) fn losses<P: Platform>(link: &Link<P>, identity: &Identity) -> Vec<(usize, Loss)> {
-    link.with(|data| data.sessions().filter_map(|(index, session)| Some((index, loss(identity, session)?))).collect())
-}
-
-fn loss<P: Platform>(identity: &Identity, session: &Session<P>) -> Option<Loss> {
-    // A namespace that is there is the first of its number. It may have grown before the session was opened, and shrunk since.
-    let suffices =
-        |namespace: &Namespace| namespace.nsid.0 == session.config.nsid && namespace.blocks >= session.namespace_blocks;
-    let is_there = identity.namespaces.iter().any(suffices);
-    if !is_there {
-        Some(Loss::Namespace)
-    } else if session.queues.end > identity.queue_pairs {
-        Some(Loss::QueuePairs)
-    } else {
-        None
-    }
-}
-
 /// Ends open sessions for which the controller does not suffice, and has the others keep to what it can do.
 fn fit_sessions<P: Platform>(link: &Link<P>, identity: &Identity) {
     losses(link, identity).into_iter().for_each(|(index, loss)| end_by_loss(link, index, loss));
     let delays = link.controller.retry_delays.get();
     link.with(|data| data.adapt(identity.max_transfer, identity.abilities, delays));
-}
-
-/// Ends a session that is open and has nothing in flight, because the controller lacks what it needs: its entries are answered
-/// with a status of their own, and the device does not reach its window.
-fn end_by_loss<P: Platform>(link: &Link<P>, index: usize, loss: Loss) {
-    let Some(Lost { tenant, window, was_draining }) = link.with(|data| data.end_by_loss(index, loss)) else { return };
-    let reason = loss.reason();
-    warn!("session {} ended: {}", tenant.as_str(), reason);
-    link.report_failure(&alloc::format!("the session of {tenant} ended: {reason}"));
-    link.controller.space.borrow().unmap_pages(&window, 0..window.pages);
-    if was_draining {
-        // The change of its queue pairs waits no longer.
-        link.jobs.pass(Job::Reshape);
-    }
 }
 
 /// Restores what clients use: queue pairs and virtual functions.

@@ -60,7 +60,7 @@ pub(crate) async fn leave<P: Platform>(link: &Link<P>) {
 }
 
 /// Submits no command from here on, and lets those in flight complete (NVMe base specification 1.4, section 7.6.2).
-async fn wait_until_idle<P: Platform>(link: &Link<P>) {
+pub(super) async fn wait_until_idle<P: Platform>(link: &Link<P>) {
     link.with(|data| data.hold_back());
     let limit = link.platform.ticks_per_second().saturating_mul(DRAIN_SECONDS);
     let deadline = link.platform.ticks().saturating_add(limit);

@@ -36,6 +36,7 @@ impl<P: Platform> ControlPlane<'_, P> {
                 Job::Reshape => self.reshape().await,
                 Job::Functions => functions::follow_clients(self.link).await,
                 Job::Event => self.act_on_event().await,
+                Job::Administer => self.administer().await,
                 Job::ChangeInterrupts => self.change_interrupts().await,
                 Job::Leave => {
                     leave(self.link).await;

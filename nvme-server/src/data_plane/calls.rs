@@ -142,7 +142,7 @@ fn decide<P: Platform>(slot: &mut SessionSlot<P>, call: Call) -> Verdict {
         _ if slot.call.is_some() => refuse(Refusal::BadRequest),
         Call::Open => decide_open(slot),
         Call::Close => match slot.phase {
-            Phase::Open(_) | Phase::Draining(_) | Phase::Lost(..) => Verdict::Close,
+            Phase::Open(_) | Phase::Draining(_) | Phase::Lost(..) | Phase::Leaving(..) => Verdict::Close,
             Phase::Closed | Phase::Closing(..) | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => {
                 refuse(Refusal::NotOpen)
             }
@@ -153,15 +153,18 @@ fn decide<P: Platform>(slot: &mut SessionSlot<P>, call: Call) -> Verdict {
 
 fn decide_open<P: Platform>(slot: &mut SessionSlot<P>) -> Verdict {
     match slot.phase {
-        // The session of the client's previous incarnation ends first.
-        Phase::Open(_) | Phase::Draining(_) | Phase::Lost(..) | Phase::Closing(..) | Phase::Drained(..)
-            if slot.client.died() =>
-        {
+        Phase::Open(_)
+        | Phase::Draining(_)
+        | Phase::Lost(..)
+        | Phase::Leaving(..)
+        | Phase::Closing(..)
+        | Phase::Drained(..) => {
+            if !slot.client.died() {
+                return refuse(Refusal::AlreadyOpen);
+            }
+            // The session of the client's previous incarnation ends first.
             slot.check_client();
             Verdict::Wait
-        }
-        Phase::Open(_) | Phase::Draining(_) | Phase::Lost(..) | Phase::Closing(..) | Phase::Drained(..) => {
-            refuse(Refusal::AlreadyOpen)
         }
         Phase::Expelled => refuse(Refusal::Expelled),
         Phase::Closed | Phase::TearingDown(_) if slot.budget.takes_opening() => {

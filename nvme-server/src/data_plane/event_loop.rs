@@ -1,6 +1,6 @@
 //! The event loop: waits in one place, handles the event, and serves the ready sessions.
 
-use crate::control_plane::{functions, remove};
+use crate::control_plane::{administration, functions, remove};
 use crate::data_plane::DataPlane;
 use crate::data_plane::alarm::Alarm;
 use crate::data_plane::pass::Pass;
@@ -111,7 +111,8 @@ fn on_tick<P: Platform>(link: &Link<P>, wake_ups: u64) {
     link.acknowledge_deaths();
     match link.controller.health.get() {
         Health::Up => {
-            if let Some(fault) = link.controller.registers.check().err().or(storm) {
+            let fault = link.controller.registers.check().err().or(storm);
+            if let Some(fault) = fault.or_else(|| administration::overdue(link)) {
                 return link.fail(fault);
             }
         }
@@ -125,9 +126,13 @@ fn on_tick<P: Platform>(link: &Link<P>, wake_ups: u64) {
 
 /// Takes what the controller has completed in the admin queue.
 fn poll_admin<P: Platform>(link: &Link<P>) {
-    match link.controller.admin.poll() {
-        Ok(true) => link.jobs.pass(Job::Event),
-        Ok(false) => {}
-        Err(fault) => link.fail(fault),
+    let polled = link.controller.admin.poll().and_then(|found| {
+        if found.event {
+            link.jobs.pass(Job::Event);
+        }
+        administration::poll(link)
+    });
+    if let Err(fault) = polled {
+        link.fail(fault);
     }
 }

@@ -4,7 +4,7 @@ use super::DataPlane;
 use crate::data_plane::phase::{Cause, Loss, Phase};
 use crate::data_plane::queues::Allotment;
 use crate::data_plane::session::{Abilities, Session};
-use crate::data_plane::slot::completed;
+use crate::data_plane::slot::{SessionSlot, completed};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -78,6 +78,14 @@ impl<P: Platform> DataPlane<P> {
         self.restart_count();
     }
 
+    /// Has sessions take no writes while the media is read-only, from now on.
+    pub(crate) fn set_media_read_only(&mut self, is_read_only: bool) {
+        self.media_is_read_only = is_read_only;
+        for session in self.slots.iter_mut().filter_map(|slot| slot.phase.session_mut()) {
+            session.bounds.writable = session.config.writable && !is_read_only;
+        }
+    }
+
     /// Polls all sessions.
     pub(crate) fn poll_all(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.place.wake());
@@ -124,12 +132,30 @@ impl<P: Platform> DataPlane<P> {
         }
     }
 
+    /// Has open session `index` take no entries from now on, because the controller will lack what it needs. Returns whether a change of
+    /// its queue pairs waited for it.
+    pub(crate) fn leave(&mut self, index: usize, loss: Loss) -> bool {
+        let now = self.platform.ticks();
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let was_draining = matches!(slot.phase, Phase::Draining(_));
+        slot.phase.leave(loss);
+        slot.place.wake();
+        self.schedule.set_waiting(index, false, now);
+        self.wake();
+        was_draining
+    }
+
+    /// Whether session `index` has a command in flight.
+    pub(crate) fn has_commands(&self, index: usize) -> bool {
+        self.slots.get(index).is_some_and(SessionSlot::has_commands)
+    }
+
     /// Ends open session `index`, which has nothing in flight, because the controller lacks what it needs: its entries are answered
     /// with a status of their own.
     pub(crate) fn end_by_loss(&mut self, index: usize, loss: Loss) -> Option<Lost> {
         let slot = self.slots.get_mut(index)?;
         let was_draining = matches!(slot.phase, Phase::Draining(_));
-        let session = slot.phase.serving_mut()?;
+        let session = slot.phase.losable_mut()?;
         session.cut_short(loss.status());
         // Its client is answered once more when it is polled. A ring-index error has no consequence any more.
         let _ = session.publish();
@@ -151,6 +177,11 @@ impl<P: Platform> DataPlane<P> {
     /// The numbers of the queue pairs of session `index`, if it is open and stays so.
     pub(crate) fn queues_of(&mut self, index: usize) -> Option<Range<u16>> {
         self.slots.get_mut(index)?.phase.serving_mut().map(|session| session.queues.clone())
+    }
+
+    /// The numbers of the queue pairs of session `index`, if it is open and can lose what it needs.
+    pub(crate) fn queues_of_lost(&mut self, index: usize) -> Option<Range<u16>> {
+        self.slots.get_mut(index)?.phase.losable_mut().map(|session| session.queues.clone())
     }
 
     /// Has these queue pairs of session `index` take nothing from now on. Returns whether the session has nothing in flight. Otherwise

@@ -122,6 +122,12 @@ impl<P: Platform> DataPlane<P> {
                     }
                     Ok(Readiness::Asleep)
                 }
+                Phase::Leaving(session, loss) => {
+                    if session.cut_short(loss.status()) {
+                        slot.polled = PollResult::Completions;
+                    }
+                    Ok(Readiness::Asleep)
+                }
                 Phase::Closed | Phase::Lost(..) | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => {
                     Ok(Readiness::Asleep)
                 }
@@ -250,8 +256,11 @@ impl<P: Platform> DataPlane<P> {
                     Err(_) => Readiness::Ready { idle_polls },
                 }
             }
-            Phase::Closing(..) if slot.completion == Completion::Polled => Readiness::Ready { idle_polls },
-            Phase::Closing(..)
+            Phase::Leaving(..) | Phase::Closing(..) if slot.completion == Completion::Polled => {
+                Readiness::Ready { idle_polls }
+            }
+            Phase::Leaving(..)
+            | Phase::Closing(..)
             | Phase::Closed
             | Phase::Lost(..)
             | Phase::Drained(..)

@@ -11,6 +11,9 @@
 //!                  Lost ----------------+
 //! ```
 //!
+//! A session whose namespace goes while the controller works is `Leaving` between `Open` or `Draining` and `Lost`, until it has nothing
+//! in flight.
+//!
 //! The data plane takes entries in `Open` and `Draining` and completions in every phase that has a session; the control plane
 //! opens and tears down. Left out: calls of its client that wait for a change of phase (`slot`).
 
@@ -31,6 +34,8 @@ pub(crate) enum Phase<P: Platform> {
     /// The controller came back without something that it needs. Its queue pairs are gone, and the device does not reach its
     /// window. Entries are answered with a status of their own, until its client closes it.
     Lost(Box<Session<P>>, Loss),
+    /// The session loses what it needs; entries are not taken any more, and the control plane waits for the commands in flight.
+    Leaving(Box<Session<P>>, Loss),
     /// Commands are in flight; entries are not taken any more.
     Closing(Box<Session<P>>, Cause),
     /// No command is in flight, and the control plane was asked to tear the session down.
@@ -59,13 +64,15 @@ pub(crate) enum Loss {
     Namespace,
     /// The session's queue pairs.
     QueuePairs,
+    /// The session's namespace, or the data on it, which somebody who may do so took.
+    Taken,
 }
 
 impl Loss {
     /// The status of its entries.
     pub(crate) const fn status(self) -> Status {
         match self {
-            Self::Namespace => Status::DeviceGone,
+            Self::Namespace | Self::Taken => Status::DeviceGone,
             Self::QueuePairs => Status::Closed,
         }
     }
@@ -75,6 +82,7 @@ impl Loss {
         match self {
             Self::Namespace => "another namespace, or none, is there after a reset",
             Self::QueuePairs => "too few queue pairs after a reset",
+            Self::Taken => "its namespace is taken or erased on request",
         }
     }
 }
@@ -96,6 +104,7 @@ impl<P: Platform> Phase<P> {
             Self::Open(session)
             | Self::Draining(session)
             | Self::Lost(session, _)
+            | Self::Leaving(session, _)
             | Self::Closing(session, _)
             | Self::Drained(session, _) => Some(session),
             Self::Closed | Self::TearingDown(_) | Self::Expelled => None,
@@ -109,6 +118,7 @@ impl<P: Platform> Phase<P> {
             Self::Open(session)
             | Self::Draining(session)
             | Self::Lost(session, _)
+            | Self::Leaving(session, _)
             | Self::Closing(session, _)
             | Self::Drained(session, _) => Some(session),
             Self::Closed | Self::TearingDown(_) | Self::Expelled => None,
@@ -122,6 +132,7 @@ impl<P: Platform> Phase<P> {
             Self::Open(session) | Self::Draining(session) => Some(session),
             Self::Closed
             | Self::Lost(..)
+            | Self::Leaving(..)
             | Self::Closing(..)
             | Self::Drained(..)
             | Self::TearingDown(_)
@@ -132,15 +143,30 @@ impl<P: Platform> Phase<P> {
     /// The session while its client may close it.
     pub(crate) fn open_mut(&mut self) -> Option<&mut Session<P>> {
         match self {
-            Self::Open(session) | Self::Draining(session) | Self::Lost(session, _) => Some(session),
+            Self::Open(session) | Self::Draining(session) | Self::Lost(session, _) | Self::Leaving(session, _) => {
+                Some(session)
+            }
             Self::Closed | Self::Closing(..) | Self::Drained(..) | Self::TearingDown(_) | Self::Expelled => None,
+        }
+    }
+
+    /// The session while it can lose what it needs.
+    pub(crate) fn losable_mut(&mut self) -> Option<&mut Session<P>> {
+        match self {
+            Self::Open(session) | Self::Draining(session) | Self::Leaving(session, _) => Some(session),
+            Self::Closed
+            | Self::Lost(..)
+            | Self::Closing(..)
+            | Self::Drained(..)
+            | Self::TearingDown(_)
+            | Self::Expelled => None,
         }
     }
 
     /// Whether there is a session whose queue pairs the controller has, or will have after its reset.
     #[inline]
     pub(crate) const fn has_queues(&self) -> bool {
-        matches!(self, Self::Open(_) | Self::Draining(_) | Self::Closing(..) | Self::Drained(..))
+        matches!(self, Self::Open(_) | Self::Draining(_) | Self::Leaving(..) | Self::Closing(..) | Self::Drained(..))
     }
 
     /// What its session lost.
@@ -150,6 +176,7 @@ impl<P: Platform> Phase<P> {
             Self::Closed
             | Self::Open(_)
             | Self::Draining(_)
+            | Self::Leaving(..)
             | Self::Closing(..)
             | Self::Drained(..)
             | Self::TearingDown(_)
@@ -164,7 +191,7 @@ impl<P: Platform> Phase<P> {
                 matches!(cause, Cause::Expelled)
             }
             Self::Expelled => true,
-            Self::Closed | Self::Open(_) | Self::Draining(_) | Self::Lost(..) => false,
+            Self::Closed | Self::Open(_) | Self::Draining(_) | Self::Lost(..) | Self::Leaving(..) => false,
         }
     }
 
@@ -189,10 +216,18 @@ impl<P: Platform> Phase<P> {
         });
     }
 
+    /// The controller will lack what an open session needs, which takes no entries from now on.
+    pub(crate) fn leave(&mut self, loss: Loss) {
+        self.change(|phase| match phase {
+            Self::Open(session) | Self::Draining(session) => Self::Leaving(session, loss),
+            other => other,
+        });
+    }
+
     /// The controller lacks what an open session needs. Nothing of the session is in flight.
     pub(crate) fn note_loss(&mut self, loss: Loss) {
         self.change(|phase| match phase {
-            Self::Open(session) | Self::Draining(session) => Self::Lost(session, loss),
+            Self::Open(session) | Self::Draining(session) | Self::Leaving(session, _) => Self::Lost(session, loss),
             other => other,
         });
     }
@@ -200,9 +235,11 @@ impl<P: Platform> Phase<P> {
     /// Begins to end the session. One that ends already ends for this cause.
     pub(crate) fn end(&mut self, cause: Cause) {
         self.change(|phase| match phase {
-            Self::Open(session) | Self::Draining(session) | Self::Lost(session, _) | Self::Closing(session, _) => {
-                Self::Closing(session, cause)
-            }
+            Self::Open(session)
+            | Self::Draining(session)
+            | Self::Lost(session, _)
+            | Self::Leaving(session, _)
+            | Self::Closing(session, _) => Self::Closing(session, cause),
             Self::Drained(session, _) => Self::Drained(session, cause),
             other @ (Self::Closed | Self::TearingDown(_) | Self::Expelled) => other,
         });
@@ -215,6 +252,7 @@ impl<P: Platform> Phase<P> {
             Self::Draining(session) | Self::Closing(session, _) => session,
             Self::Open(_)
             | Self::Lost(..)
+            | Self::Leaving(..)
             | Self::Closed
             | Self::Drained(..)
             | Self::TearingDown(_)

@@ -447,6 +447,7 @@ mod tests {
             records: 1,
             merging: true,
             quirks: Vec::new(),
+            administration: None,
         };
         let mut schedule = Schedule::new(&config, 1_000_000_000).unwrap();
         assert_eq!(schedule.next(0), Decision::Nothing);
@@ -482,6 +483,7 @@ mod tests {
             records: 1,
             merging: true,
             quirks: Vec::new(),
+            administration: None,
         };
         let schedule = || Schedule::new(&config, 1_000_000_000).unwrap();
         assert!(turns_of_the_second(&mut schedule()) > 5, "the server weighs");

@@ -3,6 +3,7 @@
 //! Unit tests stand beside the parts. These tests show what clients and a controller see from outside: the order of
 //! bring-up, round trips of data, sessions, and the consequences of lies from either side.
 
+mod administration;
 mod arbitration;
 mod bring_up;
 mod dead_clients;

@@ -148,6 +148,15 @@ pub enum Report {
         /// Empty cptrs of the server's CSpace: no fewer when the driver claims the function again, beside the same other claims.
         cptrs_left: u32,
     },
+    /// A controller reported an asynchronous event, and the server acted on it (NVMe server).
+    Event {
+        /// The server.
+        server: Name,
+        /// DW0 of the event's completion: type, information and log page.
+        event: u32,
+        /// The event and what its log page says, in words.
+        text: Text,
+    },
 }
 
 impl Report {

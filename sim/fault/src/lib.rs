@@ -308,6 +308,8 @@ pub enum Happening {
     Temperature,
     /// The media is degraded.
     Reliability,
+    /// The media takes no writes any more.
+    ReadOnly,
     /// Namespaces changed.
     NamespaceChanged,
     /// An internal error that passed.

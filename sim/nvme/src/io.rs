@@ -40,6 +40,7 @@ pub(crate) fn plan(controller: &mut Controller, sqe: &Sqe, sq: u16, decoded_ns: 
     let opcode = checks::opcode(sqe)?;
     checks::fields(controller, opcode, sqe, sq)?;
     checks::sanitized(controller)?;
+    checks::read_only(controller, opcode)?;
     let names_all = opcode == Opcode::Flush && sqe.nsid() == Nsid::ALL;
     if !names_all {
         admin::check_active(controller, sqe.nsid())?;

@@ -3,6 +3,7 @@
 
 mod arbitration;
 mod clients;
+mod events;
 mod floods;
 mod function_revocations;
 mod functions;
@@ -11,6 +12,7 @@ mod interrupts;
 mod league;
 mod moments;
 mod neighbours;
+mod operator;
 mod other_disks;
 mod policy_floods;
 mod refusals;

@@ -120,6 +120,7 @@ pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &R
         // The root task reports components that stay dead.
         Report::Failure { component: one, .. } => component == 0 || one == name,
         Report::Reset { server, .. } => server == name,
+        Report::Event { server, .. } => server == name && is(Role::NvmeServer),
         Report::Measured(_) => is(Role::Client),
         Report::Interrupted { driver, .. } => driver == name && is(Role::EduDriver),
     }

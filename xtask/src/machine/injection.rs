@@ -219,6 +219,7 @@ pub fn words(effect: ControllerEffect) -> String {
         ControllerEffect::Event(Happening::Spare) => "its spare falls below the threshold".into(),
         ControllerEffect::Event(Happening::Temperature) => "its temperature rises above the threshold".into(),
         ControllerEffect::Event(Happening::Reliability) => "its media is degraded".into(),
+        ControllerEffect::Event(Happening::ReadOnly) => "its media becomes read-only".into(),
         ControllerEffect::Event(Happening::NamespaceChanged) => "its namespaces change".into(),
         ControllerEffect::Event(Happening::InternalError) => "it has an internal error that passes".into(),
     }

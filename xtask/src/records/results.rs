@@ -342,7 +342,7 @@ impl Results {
                 self.interrupted.insert(driver, interrupts);
             }
             // These are useful with their times only, in the timeline.
-            Report::Opened { .. } | Report::Progress(_) => {}
+            Report::Opened { .. } | Report::Progress(_) | Report::Event { .. } => {}
             Report::TelemetryPages(pages) => self.telemetry_pages.push(pages),
         }
     }

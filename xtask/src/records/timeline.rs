@@ -70,6 +70,8 @@ pub enum What {
     Moved,
     /// The server's controller, or a part of it, is recreated.
     Reset,
+    /// The server's controller reported an asynchronous event.
+    Reported,
     /// The component's rights were revoked.
     Revoked,
     /// Rights were granted to it.
@@ -112,6 +114,7 @@ impl Timeline {
                 self.event(*at_ns, tenant, What::Reconnected, &words);
             }
             Report::Reset { server, reason, .. } => self.event(at_ns, server, What::Reset, reason),
+            Report::Event { server, text, .. } => self.event(at_ns, server, What::Reported, text),
             Report::Change(one) => {
                 let (what, words) = match one.what {
                     Changed::Revoked { blocks } => (What::Revoked, count(blocks, "block")),

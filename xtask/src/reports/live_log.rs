@@ -122,6 +122,7 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::Refused => format!("{who} is refused a session: {words}"),
         What::Broken => format!("the controller of {who} fails: {words}"),
         What::Moved => format!("the controller of {who}: {words}"),
+        What::Reported => format!("the controller of {who} reports: {words}"),
         What::Reset => format!("{who} recreates something: {words}"),
         What::Failed => format!("{who}: {words}"),
         What::Started | What::Opened | What::Closed => return None,

@@ -204,9 +204,11 @@ impl System<'_> {
             records: servers.records,
             merging: servers.merging,
             quirks: controller.quirks.clone(),
+            administration: None,
         };
         let all = differing!(ServerConfig {
             interrupts, policy, class_weights, queue_sharing, sessions, functions, records, merging, quirks,
+            administration,
         }: is, &wanted);
         let mut wrong = vec![(String::new(), all)];
         for (is, wanted) in is.sessions.iter().zip(&wanted.sessions) {

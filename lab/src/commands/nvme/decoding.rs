@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Structures of each kind that are drawn.
-const DRAWS: u64 = 60;
+/// Structures that are drawn, of all kinds together.
+const DRAWS: u64 = 180;
 /// Environment variable with another number.
 const DRAWS_VARIABLE: &str = "CAPNVME_DRAWS";
 
@@ -86,7 +86,7 @@ pub(super) fn check(nvme: &NvmeCli) -> Result<Counted> {
         let bench = Bench::new(nvme, Box::new(far))?;
         let mut met = BTreeSet::new();
         let mut ours = BTreeSet::new();
-        for draw in 0..draws {
+        for draw in 0..draws.div_ceil(PRINTED.len() as u64) {
             let output = bench.run(printed.line)?;
             ensure!(output.status.success(), "nvme {} fails: {}", printed.line, first(&text(&output)));
             let json: Json = serde_json::from_slice(&output.stdout)

@@ -1,11 +1,14 @@
-//! The admin queue: one command at a time, for the control plane, and beside it a request for an event.
+//! The admin queue: one command at a time, for the control plane, and beside it requests for events and commands that nobody waits for.
 //!
 //! The data plane polls the admin completion queue whenever the server wakes; the control plane waits here for the
 //! completion. A command that takes too long is a fault of the controller. A request for an event (Asynchronous Event Request, NVM
-//! Express base specification 1.4, section 5.2) completes only when something happens, and has no limit.
+//! Express base specification 1.4, section 5.2) completes only when something happens, and has no limit. A command that nobody waits for
+//! is submitted, and its completion taken later; its limit is its submitter's.
 
 use crate::fault::DeviceFault;
 use crate::queue_pair::{QueuePair, Ring};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 use embassy_futures::select::{Either, select};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
@@ -35,7 +38,7 @@ pub const fn limit_seconds(sqe: &Sqe) -> u64 {
 /// The supervisor's tick, as the control plane waits for it.
 pub type Tick = Signal<NoopRawMutex, ()>;
 
-/// The admin queue pair, its one command, and its request for an event.
+/// The admin queue pair, its one command, its requests for events, and commands that nobody waits for.
 pub struct AdminQueue<M: Memory, R> {
     state: RefCell<State<M, R>>,
     done: Signal<NoopRawMutex, Result<Cqe, DeviceFault>>,
@@ -45,18 +48,31 @@ struct State<M: Memory, R> {
     pair: Option<QueuePair<M, R>>,
     /// The command in flight.
     waiting: Option<Cid>,
-    /// The request for an event.
-    event_request: Option<Cid>,
-    /// The completion of that request.
-    event: Option<Cqe>,
-    /// Events since the start.
-    events: u16,
+    /// Requests for events.
+    event_requests: Vec<Cid>,
+    /// Completions of such requests that were not taken.
+    events: VecDeque<Cqe>,
+    /// Commands in flight that nobody waits for.
+    others: Vec<Cid>,
+    /// Completions of such commands that were not taken.
+    ended: VecDeque<Cqe>,
     last: Cid,
+}
+
+/// Completions that were found for those who do not wait for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Found {
+    /// An event is there ([`AdminQueue::take_event`]).
+    pub event: bool,
+    /// A command that nobody waits for has ended ([`AdminQueue::take_ended`]).
+    pub ended: bool,
 }
 
 impl<M: Memory, R> Default for AdminQueue<M, R> {
     fn default() -> Self {
-        let state = State { pair: None, waiting: None, event_request: None, event: None, events: 0, last: Cid(0) };
+        let (event_requests, events) = (Vec::new(), VecDeque::new());
+        let (others, ended) = (Vec::new(), VecDeque::new());
+        let state = State { pair: None, waiting: None, event_requests, events, others, ended, last: Cid(0) };
         Self { state: RefCell::new(state), done: Signal::new() }
     }
 }
@@ -78,8 +94,12 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
             None => make()?,
         };
         pair.reset()?;
-        (state.waiting, state.event_request) = (None, None);
-        (state.event, state.events) = (None, 0);
+        let State { pair: _, waiting, event_requests, events, others, ended, last: _ } = &mut *state;
+        *waiting = None;
+        event_requests.clear();
+        events.clear();
+        others.clear();
+        ended.clear();
         self.done.reset();
         let rings = (pair.sq.clone(), pair.cq.clone());
         state.pair = Some(pair);
@@ -123,21 +143,40 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         Ok(limit_seconds(&sqe))
     }
 
-    /// Requests the next event.
+    /// Has `count` requests for events at the controller, if there is no fault.
     ///
     /// # Errors
     /// Whatever is wrong with the queue.
-    pub fn request_event(&self) -> Result<(), DeviceFault> {
+    pub fn request_events(&self, count: u8) -> Result<(), DeviceFault> {
         let mut state = self.state.borrow_mut();
-        let cid = state.next_cid();
-        state.event_request = Some(cid);
-        state.submit(&admin::async_event_request(cid))
+        while state.event_requests.len() < usize::from(count) {
+            let cid = state.next_cid();
+            state.event_requests.push(cid);
+            state.submit(&admin::async_event_request(cid))?;
+        }
+        Ok(())
     }
 
-    /// Takes the completion of the request for an event, and the number of these since the start.
-    pub fn take_event(&self) -> Option<(Cqe, u16)> {
+    /// Takes the completion of a request for an event, the oldest first.
+    pub fn take_event(&self) -> Option<Cqe> {
+        self.state.borrow_mut().events.pop_front()
+    }
+
+    /// Submits a command that nobody waits for, and returns its identifier. Its submitter bounds the number of them.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the queue.
+    pub fn submit_other(&self, sqe: &Sqe) -> Result<Cid, DeviceFault> {
         let mut state = self.state.borrow_mut();
-        state.event.take().map(|cqe| (cqe, state.events))
+        let cid = state.next_cid();
+        state.others.push(cid);
+        state.submit(&sqe.with_cid(cid))?;
+        Ok(cid)
+    }
+
+    /// Takes the completion of a command that nobody waits for, the oldest first.
+    pub fn take_ended(&self) -> Option<Cqe> {
+        self.state.borrow_mut().ended.pop_front()
     }
 
     /// Gives up the command in flight, if there is one, because the controller failed.
@@ -147,14 +186,14 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         }
     }
 
-    /// Polls for a completion, on behalf of the data plane. Returns whether there is an event.
+    /// Polls for completions, on behalf of the data plane.
     ///
     /// # Errors
     /// Whatever is wrong with the queue, if no command waits that it could be told to.
-    pub fn poll(&self) -> Result<bool, DeviceFault> {
+    pub fn poll(&self) -> Result<Found, DeviceFault> {
         let mut state = self.state.borrow_mut();
-        if state.waiting.is_none() && state.event_request.is_none() {
-            return Ok(false);
+        if state.waiting.is_none() && state.event_requests.is_empty() && state.others.is_empty() {
+            return Ok(Found::default());
         }
         let waits = state.waiting.is_some();
         match state.poll() {
@@ -163,18 +202,20 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
             Err(fault) if waits => self.done.signal(Err(fault)),
             Err(fault) => return Err(fault),
         }
-        Ok(state.event.is_some())
+        Ok(Found { event: !state.events.is_empty(), ended: !state.ended.is_empty() })
     }
 }
 
 impl<M: Memory, R: Mmio> State<M, R> {
     /// An identifier that no command in flight has.
     fn next_cid(&mut self) -> Cid {
-        self.last = self.last.next();
-        if self.event_request == Some(self.last) {
+        loop {
             self.last = self.last.next();
+            let State { waiting, event_requests, others, last, .. } = &*self;
+            if *waiting != Some(*last) && !event_requests.contains(last) && !others.contains(last) {
+                return *last;
+            }
         }
-        self.last
     }
 
     fn submit(&mut self, sqe: &Sqe) -> Result<(), DeviceFault> {
@@ -183,22 +224,28 @@ impl<M: Memory, R: Mmio> State<M, R> {
         pair.ring().map(drop)
     }
 
-    /// Returns the completion of the command in flight. That of the request for an event is kept.
+    /// Returns the completion of the command that is waited for. Others are kept.
     fn poll(&mut self) -> Result<Option<Cqe>, DeviceFault> {
-        let Some(pair) = self.pair.as_mut() else { return Ok(None) };
+        let (Some(pair), mut found) = (self.pair.as_mut(), None) else { return Ok(None) };
         while let Some(cqe) = pair.complete_with_result()? {
             pair.ring_head()?;
-            let cid = Some(cqe.cid());
-            if self.event_request == cid {
-                (self.event_request, self.event) = (None, Some(cqe));
-                self.events = self.events.saturating_add(1);
-                continue;
+            let cid = cqe.cid();
+            if take(&mut self.event_requests, cid) {
+                self.events.push_back(cqe);
+            } else if take(&mut self.others, cid) {
+                self.ended.push_back(cqe);
+            } else if self.waiting.take() == Some(cid) {
+                found = Some(cqe);
+            } else {
+                return Err(DeviceFault::UnknownCommand(cid.0));
             }
-            if self.waiting.take() != cid {
-                return Err(DeviceFault::UnknownCommand(cqe.cid().0));
-            }
-            return Ok(Some(cqe));
         }
-        Ok(None)
+        Ok(found)
     }
+}
+
+/// Takes `cid` out of the list; returns whether it was there.
+fn take(cids: &mut Vec<Cid>, cid: Cid) -> bool {
+    let place = cids.iter().position(|one| *one == cid);
+    place.map(|place| cids.swap_remove(place)).is_some()
 }

@@ -45,6 +45,15 @@ impl<P: Platform> Controller<P> {
         disable(&self.platform, &self.registers, || self.tick.wait()).await
     }
 
+    /// Resets the NVM subsystem, and waits until the controller can be read.
+    ///
+    /// # Errors
+    /// As [`Controller::reach`].
+    pub async fn reset_subsystem(&self) -> Result<(), DeviceFault> {
+        self.registers.reset_subsystem()?;
+        self.reach().await
+    }
+
     /// Resets the controller and enables it, with its admin queues and this arbitration.
     ///
     /// # Errors

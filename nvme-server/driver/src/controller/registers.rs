@@ -5,7 +5,8 @@ use crate::queue_pair::Ring;
 use core::cell::Cell;
 use core::time::Duration;
 use nvme_spec::registers::{
-    Aqa, Arbitration, Cap, Cc, Crto, Csts, IOCQES_16, IOSQES_64, Register, ShutdownNotification, ShutdownStatus, Vs,
+    Aqa, Arbitration, Cap, Cc, Crto, Csts, IOCQES_16, IOSQES_64, NSSR_RESET, Register, ShutdownNotification,
+    ShutdownStatus, Vs,
 };
 use platform::{Mmio, PAGE_SIZE};
 
@@ -111,6 +112,11 @@ impl<R: Mmio> Registers<R> {
     /// Starts a controller reset: all queues and everything in flight are gone once CSTS.RDY is 0.
     pub fn disable(&self) -> Result<(), DeviceFault> {
         Ok(self.registers.write32(Register::Cc.offset(), Cc::new().into_bits())?)
+    }
+
+    /// Resets the NVM subsystem, if [`Cap::nssrs`] (section 7.3.1).
+    pub fn reset_subsystem(&self) -> Result<(), DeviceFault> {
+        Ok(self.registers.write32(Register::Nssr.offset(), NSSR_RESET)?)
     }
 
     /// Requests a normal shutdown: no command may be submitted any more, and what it acknowledged is made durable (section

@@ -128,6 +128,8 @@ pub fn failure(opcode: Opcode, status: nvme_spec::Status) -> Status {
         Status::Success
     } else if opcode == Opcode::Compare && is(StatusCode::CompareFailure) {
         Status::CompareFailed
+    } else if is(StatusCode::WriteToReadOnlyRange) || is(StatusCode::NamespaceWriteProtected) {
+        Status::ReadOnly
     } else if status.sct() == MEDIA_ERROR {
         Status::MediaError
     } else {

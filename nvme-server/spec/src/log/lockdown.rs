@@ -3,7 +3,7 @@
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{LogRead, OptionalPage};
+use super::{LogPage, LogRead};
 use crate::admin::LockdownScope;
 use crate::{Cid, DataPointer, Nsid, Sqe};
 
@@ -84,7 +84,7 @@ impl LockdownLog {
 /// Get Log Page for a list of [`LockdownLog`], 512 bytes.
 #[must_use]
 pub const fn get_lockdown_log(cid: Cid, scope: LockdownScope, contents: LockdownContents, data: DataPointer) -> Sqe {
-    let page = LogRead::optional(OptionalPage::Lockdown, size_of::<LockdownLog>() as u32);
+    let page = LogRead::whole(LogPage::Lockdown, size_of::<LockdownLog>() as u32);
     let mut sqe = page.sqe(cid, Nsid::NONE, data);
     let selector = LockdownSelector::new().with_scope(scope as u8).with_contents(contents as u8);
     sqe.cdw10 |= (selector.into_bits() as u32) << 8;

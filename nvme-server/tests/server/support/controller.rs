@@ -2,6 +2,7 @@
 //! default it does all at once.
 
 use super::bus::{Act, Bus};
+use super::shape::{FOREVER_NS, Shape, models};
 use nvme_spec::admin::{
     self, Attachment, Cns, ControllerResource, Opcode, QueuePriority, VirtualizationAction, VirtualizationDw10,
     VirtualizationDw11,
@@ -12,52 +13,14 @@ use nvme_spec::registers::{
     Aqa, Arbitration, Cap, Cc, Csts, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register, ShutdownNotification, Vs,
 };
 use nvme_spec::{Cid, Cqe, Nsid, QueueId, Sqe, Status, StatusCode, identify};
-use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
-use sim_nvme::config::{Capabilities, CommandLimits, Config, Recording, Virtualization};
-use sim_nvme::{AccessSize, Blocked, Event, Host, Level, NamespaceConfig};
+use sim_fault::ControllerEffect;
+use sim_nvme::{AccessSize, Blocked, Event, Host, Level, ViolationKind};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use zerocopy::FromBytes;
 
-/// Time of a command that no test finishes.
-const FOREVER_NS: u64 = 1 << 62;
 /// The burst it recommends, as a power of two.
 pub(crate) const RAB: u8 = 2;
-
-/// Properties that the controller reports.
-#[derive(Clone, Debug)]
-pub(crate) struct Shape {
-    /// Entries of its largest queue, less one.
-    pub mqes_z: u16,
-    /// MDTS: log2 of pages a command may move, 0 for no limit.
-    pub mdts: u8,
-    /// I/O queue pairs.
-    pub queue_pairs: u16,
-    /// Blocks of 512 bytes of namespace 1.
-    pub blocks: u64,
-    /// Whether the controller supports Write Zeroes and Dataset Management.
-    pub optional: bool,
-    /// CAP.AMS has weighted round robin.
-    pub weighted: bool,
-    /// The revision of the standard: major, minor.
-    pub version: (u16, u8),
-    /// The I/O command sets of namespaces that are there beside namespace 1.
-    pub command_sets: Vec<identify::CommandSetId>,
-    /// CAP, where it is not made of the above.
-    pub cap: Option<u64>,
-    /// The function that an earlier host left the functions' namespaces attached to, from 1 on.
-    pub left_attached_to: Option<u8>,
-    /// Values of features that an earlier driver saved: identifier and CDW11.
-    pub saved: Vec<(u8, u32)>,
-    /// Limits of commands without data.
-    pub limits: CommandLimits,
-    /// CRDT1 to CRDT3, in units of 100 ms.
-    pub retry_delays: [u16; 3],
-    /// Virtual functions. That with index i has the secondary controller 1 + i, and a namespace 2 + i can be attached to it.
-    pub functions: u8,
-    /// Resources of each kind that they share.
-    pub flexible: u16,
-}
 
 /// A change of secondary controllers that the controller made: the identifier of the controller comes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,6 +74,8 @@ pub(crate) struct Controller {
     pub aborts: bool,
     /// A submission queue of which a command was to be aborted can be deleted with commands in flight.
     pub lets_go: bool,
+    /// Fields of commands may have any value: somebody else than the server chooses them.
+    pub forgives_fields: bool,
     /// Registers read as all ones.
     pub absent: bool,
     /// Requests for a shutdown are lost.
@@ -146,56 +111,6 @@ pub(crate) struct Controller {
     violations: usize,
 }
 
-/// The primary controller and the secondary ones.
-fn models(shape: &Shape) -> (sim_nvme::Controller, Vec<sim_nvme::Controller>) {
-    let cap = Cap::from_bits(shape.cap.unwrap_or_default());
-    let waits = |queues| Fault::Command(CommandFault::new(queues, CommandEffect::Delay { ns: FOREVER_NS }));
-    let base = |offset: u64, bytes: &mut [u8]| {
-        (offset..).zip(bytes).for_each(|(at, byte)| *byte = (at / 512 + at) as u8);
-    };
-    let virtualization = (shape.functions > 0).then_some(Virtualization {
-        functions: shape.functions,
-        flexible_queues: shape.flexible,
-        flexible_interrupts: shape.flexible,
-        secondary_queues: shape.flexible,
-        secondary_interrupts: shape.flexible,
-    });
-    let more = (0..shape.functions)
-        .map(|_| NamespaceConfig { attached: shape.left_attached_to, ..NamespaceConfig::zeroes(1 << 20) });
-    let others = shape.command_sets.iter();
-    let more =
-        more.chain(others.map(|&command_set| NamespaceConfig { command_set, ..NamespaceConfig::zeroes(1 << 20) }));
-    let (major, minor) = shape.version;
-    let first = NamespaceConfig { base: Box::new(base), ..NamespaceConfig::zeroes(shape.blocks * 512) };
-    let config = Config {
-        capabilities: Capabilities {
-            queue_entries: u32::from(shape.mqes_z) + 1,
-            version: Vs::new().with_mjr(major).with_mnr(minor),
-            other_command_sets: !shape.command_sets.is_empty(),
-            weighted_arbitration: shape.weighted,
-            timeout_500ms: 1,
-            doorbell_stride: cap.dstrd(),
-            page_min: cap.mpsmin(),
-            page_max: cap.mpsmax(),
-            ..Capabilities::default()
-        },
-        queue_pairs: shape.queue_pairs + shape.flexible,
-        vectors: Config::default().vectors + shape.flexible,
-        virtualization,
-        outstanding: 64,
-        mdts: shape.mdts,
-        limits: shape.limits,
-        retry_delays_100ms: shape.retry_delays,
-        namespaces: std::iter::once(first).chain(more).collect(),
-        ready_ns: 0,
-        faults: vec![waits(QueueKind::Io), waits(QueueKind::Admin)],
-        saved: shape.saved.clone(),
-        recording: Recording::On,
-        ..Config::default()
-    };
-    sim_nvme::Controller::with_secondaries(config, 0)
-}
-
 impl Controller {
     /// Creates a controller that firmware left enabled.
     pub(crate) fn new(shape: Shape, bus: &mut Bus) -> Self {
@@ -210,6 +125,7 @@ impl Controller {
             deaf_to: None,
             aborts: false,
             lets_go: false,
+            forgives_fields: false,
             absent: false,
             never_shuts_down: false,
             claimed_version: None,
@@ -401,6 +317,11 @@ impl Controller {
             self.finish(bus, usize::MAX);
         }
         let new = self.model.violations().iter().skip(self.violations);
+        let is_forgiven = |kind: &ViolationKind| {
+            self.forgives_fields
+                && matches!(kind, ViolationKind::CommandField { .. } | ViolationKind::CommandSize { .. })
+        };
+        let new = new.filter(|violation| !is_forgiven(&violation.kind));
         new.for_each(|violation| bus.complain(format!("{:?}", violation.kind)));
         self.violations = self.model.violations().len();
     }
@@ -442,7 +363,8 @@ impl Controller {
     fn note(&mut self, bus: &mut Bus, queue: u16, sqe: Sqe) {
         self.submitted.push((queue, sqe));
         let named = if sqe.opcode() == nvm::Opcode::DatasetManagement as u8 {
-            let range: Option<nvm::Range> = bus.read(sqe.prp1);
+            // The server's own have a list page.
+            let range: Option<nvm::Range> = if sqe.prp1.is_multiple_of(4096) { bus.read(sqe.prp1) } else { None };
             range.map(|range| range.start..range.start + u64::from(range.blocks))
         } else {
             blocks(&sqe)
@@ -539,7 +461,7 @@ fn blocks(sqe: &Sqe) -> Option<Range<u64>> {
 
 impl Lies {
     /// Identify data as the shape has them, and then as a test does.
-    fn identify(&mut self, cns: u8, bytes: &mut [u8]) {
+    fn identify(&mut self, cns: u8, nsid: u32, bytes: &mut [u8]) {
         let Self { shape, describe, .. } = self;
         match Cns::from_raw(cns) {
             Some(Cns::Controller) => {
@@ -550,7 +472,7 @@ impl Lies {
                 let known = known.with_verify(shape.optional).with_compare(shape.optional);
                 about.oncs.set(known.into_bits());
             }
-            Some(Cns::Namespace) => {
+            Some(Cns::Namespace) if nsid == 1 => {
                 let (about, _) = identify::Namespace::mut_from_prefix(bytes).expect("the whole structure");
                 about.nsze.set(shape.blocks);
             }
@@ -581,7 +503,7 @@ impl Host for Port<'_> {
         let Some(sqe) = self.lies.current else { return self.bus.store(address, bytes).ok_or(Blocked) };
         let mut bytes = bytes.to_vec();
         if sqe.opcode() == Opcode::Identify as u8 && sqe.prp1 == address {
-            self.lies.identify(sqe.cdw10 as u8, &mut bytes);
+            self.lies.identify(sqe.cdw10 as u8, sqe.nsid, &mut bytes);
         } else if let Ok(cqe) = Cqe::mut_from_bytes(&mut bytes) {
             if cqe.status().is_success() {
                 self.lies.managed.extend(managed(&sqe, self.bus));

@@ -8,6 +8,7 @@ mod busy;
 mod controller;
 mod kernel;
 mod memory;
+mod shape;
 mod system;
 mod world;
 
@@ -16,4 +17,4 @@ pub(crate) use busy::{assert_ended, busy};
 pub(crate) use controller::{Managed, RAB};
 pub(crate) use memory::Bytes;
 pub(crate) use system::{Setup, System, Tenant, WINDOW, advance_incarnation, entry, frames_of, open, reads, session};
-pub(crate) use world::{ARENA, Object, State, TICKS_PER_SECOND};
+pub(crate) use world::{ADMINISTRATOR, ARENA, Object, State, TICKS_PER_SECOND};

@@ -1,14 +1,17 @@
 //! The running server with its clients, polled by hand: each run is the same.
 
 use super::bus::{Act, Bus, Wires};
-use super::controller::{Controller, Shape};
+use super::controller::Controller;
 use super::memory::Ram;
+use super::shape::Shape;
 use super::world::{self, State, TICKS_PER_SECOND, World};
+use blk_api::administration::{Administration, Rights};
 use blk_api::config::{
     Class, ClassWeights, Completion, FunctionConfig, Interrupts, Quirk, SchedulingPolicy, ServerConfig, SessionConfig,
     badge,
 };
 use blk_api::extent::{Extent, ExtentMap};
+use blk_api::names;
 use blk_api::policy::{self, Entitlement, Record};
 use blk_api::queue_sharing::QueueSharing;
 use blk_api::request::{Entry, Opcode, Segment};
@@ -51,6 +54,8 @@ pub(crate) struct Setup {
     pub class_weights: ClassWeights,
     pub queues: QueueSharing,
     pub quirks: Vec<Quirk>,
+    /// Administration, with a window of the same length as sessions'.
+    pub administration: Option<Rights>,
 }
 
 impl Default for Setup {
@@ -76,6 +81,7 @@ impl Default for Setup {
                 retry_delays: [0; 3],
                 functions: 0,
                 flexible: 0,
+                subsystem_reset: false,
             },
             wires: Wires::Msix,
             msix_vectors: 3,
@@ -86,6 +92,7 @@ impl Default for Setup {
             class_weights: ClassWeights::default(),
             queues: QueueSharing::Dedicated,
             quirks: vec![],
+            administration: None,
         }
     }
 }
@@ -207,6 +214,8 @@ pub(crate) struct System {
     pub drivers: Vec<Ram>,
     /// The page of presence of a controller in a slot.
     pub presence: Ram,
+    /// The window of the component that administers the controller.
+    pub asker: Ram,
     /// Records that the policy component installs for each session.
     records: Vec<Vec<Record>>,
     server: Pin<Box<dyn Future<Output = ()>>>,
@@ -223,14 +232,14 @@ impl System {
     pub(crate) fn start_with(setup: Setup, change: impl FnOnce(&mut Controller, &mut Bus)) -> Self {
         let rings: Vec<u32> = setup.sessions.iter().map(|session| session.config.ring_entries).collect();
         let records = (0..).zip(&setup.sessions).map(|(number, tenant)| tenant.records(number)).collect();
-        let presence = Ram::new(4096);
-        let (mut state, parts, drivers) = build(setup, &presence);
+        let (presence, asker) = (Ram::new(4096), Ram::new(WINDOW));
+        let (mut state, parts, drivers) = build(setup, &presence, &asker);
         let environment = state.start.environment.clone();
         change(&mut state.controller, &mut state.bus);
         let world = World::new(state);
         let clients = parts.into_iter().zip(rings).map(|(parts, entries)| Client::new(parts, entries)).collect();
         let server = Box::pin(nvme_server::run(world.clone(), environment));
-        let mut system = Self { world, clients, drivers, presence, records, server, calls: 0 };
+        let mut system = Self { world, clients, drivers, presence, asker, records, server, calls: 0 };
         system.settle();
         system
     }
@@ -486,7 +495,7 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
     first..first + WINDOW_PAGES
 }
 
-fn build(setup: Setup, presence: &Ram) -> (State, Vec<[Ram; 4]>, Vec<Ram>) {
+fn build(setup: Setup, presence: &Ram, asker: &Ram) -> (State, Vec<[Ram; 4]>, Vec<Ram>) {
     let mut start = Start::new("nvme-server");
     start.environment.cnode = Some(CPtr::new(world::CNODE));
     start.environment.free_cptrs = world::FREE..world::FREE + 512;
@@ -531,6 +540,11 @@ fn build(setup: Setup, presence: &Ram) -> (State, Vec<[Ram; 4]>, Vec<Ram>) {
         start.memory(&format!("liveness-{index}"), RegionKind::ReadOnly, &liveness);
         clients.push([window, ring_client, ring_server, liveness]);
     }
+    if setup.administration.is_some() {
+        put(world::ADMINISTRATION, asker, WINDOW_PAGES);
+        start.caps(names::ADMINISTRATION_WINDOW, world::ADMINISTRATION, WINDOW_PAGES as u32);
+        start.caps(names::ADMINISTRATOR, world::ADMINISTRATOR, 1);
+    }
     let drivers: Vec<Ram> = setup.functions.iter().map(|_| Ram::new(4096)).collect();
     for (number, liveness) in (0..).zip(&drivers) {
         start.memory(&blk_api::names::function_liveness(number), RegionKind::ReadOnly, liveness);
@@ -549,6 +563,7 @@ fn build(setup: Setup, presence: &Ram) -> (State, Vec<[Ram; 4]>, Vec<Ram>) {
         records: setup.records,
         merging: true,
         quirks: setup.quirks,
+        administration: setup.administration.map(|rights| Administration { rights, window_bytes: WINDOW as u64 }),
     };
     start.environment.config = postcard::to_allocvec(&config).unwrap();
     let mut bus = Bus::new(setup.wires);

@@ -21,6 +21,9 @@ pub(crate) const PCI: u64 = 8;
 pub(crate) const EVENT: u64 = 9;
 pub(crate) const TORN_DOWN: u64 = 11;
 pub(crate) const POLICY: u64 = 12;
+/// The signal to the component that administers the controller, and the frames of its window.
+pub(crate) const ADMINISTRATOR: u64 = 13;
+pub(crate) const ADMINISTRATION: u64 = 9000;
 /// The first of its alarms.
 pub(crate) const ALARM: u64 = 20;
 pub(crate) const CLIENTS: u64 = 100;

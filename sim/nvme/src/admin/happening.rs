@@ -19,6 +19,7 @@ pub(crate) fn happen(controller: &mut Controller, happening: Happening) -> Hit {
         Happening::Spare => health.spare_percent = health.spare_threshold_percent.saturating_sub(1),
         Happening::Temperature => health.temperature_kelvin = over_kelvin,
         Happening::Reliability => health.media = Media::Degraded,
+        Happening::ReadOnly => health.media = Media::ReadOnly,
         Happening::NamespaceChanged => controller.namespaces_change(),
         Happening::InternalError => {
             admin.errors.record_event();

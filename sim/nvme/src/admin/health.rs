@@ -36,6 +36,8 @@ pub enum Media {
     Reliable,
     /// Degraded by errors.
     Degraded,
+    /// At their end: they take no writes any more.
+    ReadOnly,
 }
 
 impl Default for Health {
@@ -147,7 +149,8 @@ impl Monitor {
         let warnings = Warnings::new()
             .with_spare(spare_percent < spare_threshold_percent)
             .with_temperature(thresholds.are_left_by(readings))
-            .with_reliability(media == Media::Degraded);
+            .with_reliability(media == Media::Degraded)
+            .with_read_only(media == Media::ReadOnly);
         let fresh = warnings.into_bits() & !self.warnings.into_bits();
         self.warnings = warnings;
         Warnings::from_bits(fresh)

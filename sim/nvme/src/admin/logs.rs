@@ -2,7 +2,7 @@
 //!
 //! The standard does not define the result of a read beyond the end of a page: here zeroes, as far as a megabyte.
 
-use nvme_spec::log::{LogDw10, LogEvent, LogPage, LogRead, OptionalPage};
+use nvme_spec::log::{LogDw10, LogEvent, LogPage, LogRead};
 use nvme_spec::{Sqe, Status, StatusCode};
 use zerocopy::IntoBytes;
 
@@ -18,23 +18,22 @@ const DWORD: u64 = 4;
 /// Limit of a read: no page is longer, and no driver needs more zeroes.
 const MOST_BYTES: usize = 1 << 20;
 
-/// A log page that the controller has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Page {
-    Basic(LogPage),
-    Optional(OptionalPage),
-}
-
 /// Returns the page of this identifier, if the controller has it.
-fn page_of(controller: &Controller, lid: u8) -> Option<Page> {
-    let optional = OptionalPage::from_raw(lid).filter(|page| match page {
-        OptionalPage::Lockdown => controller.config.admin.commands.lockdown,
-        OptionalPage::SelfTest => controller.config.admin.commands.self_test,
+fn page_of(controller: &Controller, lid: u8) -> Option<LogPage> {
+    LogPage::from_raw(lid).filter(|page| match page {
+        LogPage::Lockdown => controller.config.admin.commands.lockdown,
+        LogPage::SelfTest => controller.config.admin.commands.self_test,
         // Of every controller of the subsystem, whichever has the command.
-        OptionalPage::Sanitize => controller.subsystem.sanitization.is_offered(),
-        OptionalPage::SupportedPages | OptionalPage::SupportedFeatures | OptionalPage::ManagementEffects => true,
-    });
-    LogPage::from_raw(lid).map(Page::Basic).or(optional.map(Page::Optional))
+        LogPage::Sanitize => controller.subsystem.sanitization.is_offered(),
+        LogPage::ErrorInformation
+        | LogPage::Smart
+        | LogPage::FirmwareSlots
+        | LogPage::ChangedNamespaces
+        | LogPage::CommandEffects
+        | LogPage::SupportedPages
+        | LogPage::SupportedFeatures
+        | LogPage::ManagementEffects => true,
+    })
 }
 
 /// Executes Get Log Page.
@@ -63,42 +62,32 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut
 
 /// Checks the NSID: all these pages belong to the controller, none to a namespace. Only of SMART has the standard a page
 /// for each namespace, which LPA does not offer here; so there an NSID can be invalid.
-fn check_namespace(controller: &mut Controller, page: Page, sqe: &Sqe) -> Result<(), Status> {
+fn check_namespace(controller: &mut Controller, page: LogPage, sqe: &Sqe) -> Result<(), Status> {
     match named(controller, sqe.nsid()) {
         Some(Named::Nothing | Named::All) => Ok(()),
-        None if page == Page::Basic(LogPage::Smart) => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+        None if page == LogPage::Smart => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
         Some(Named::Active | Named::Inactive | Named::Unallocated) | None => Err(bad_field(controller, sqe, 1)),
     }
 }
 
-fn contents(controller: &mut Controller, page: Page, sqe: &Sqe) -> Result<Vec<u8>, Status> {
+fn contents(controller: &mut Controller, page: LogPage, sqe: &Sqe) -> Result<Vec<u8>, Status> {
     let lsp = LogDw10::from_bits(sqe.cdw10).lsp();
-    if lsp != 0 && page != Page::Optional(OptionalPage::Lockdown) {
+    if lsp != 0 && page != LogPage::Lockdown {
         return Err(bad_field(controller, sqe, 10));
     }
     Ok(match page {
-        Page::Basic(page) => basic(controller, page),
-        Page::Optional(OptionalPage::Lockdown) => lockdown::page(controller, sqe, lsp)?.as_bytes().to_vec(),
-        Page::Optional(OptionalPage::SelfTest) => self_test::log(controller).as_bytes().to_vec(),
-        Page::Optional(OptionalPage::Sanitize) => {
-            controller.subsystem.sanitization.log(controller.clock_ns).as_bytes().to_vec()
-        }
-        Page::Optional(OptionalPage::SupportedPages) => {
-            supported::pages(|lid| page_of(controller, lid).is_some()).as_bytes().to_vec()
-        }
-        Page::Optional(OptionalPage::SupportedFeatures) => supported::features(&controller.config).as_bytes().to_vec(),
-        Page::Optional(OptionalPage::ManagementEffects) => vec![0; supported::MANAGEMENT_BYTES],
-    })
-}
-
-fn basic(controller: &mut Controller, page: LogPage) -> Vec<u8> {
-    match page {
         LogPage::ErrorInformation => controller.admin.errors.page(),
         LogPage::Smart => smart::smart(controller).as_bytes().to_vec(),
         LogPage::FirmwareSlots => firmware::slots(&controller.subsystem.firmware).as_bytes().to_vec(),
         LogPage::ChangedNamespaces => controller.admin.changes.page().as_bytes().to_vec(),
         LogPage::CommandEffects => effects_log(&controller.config).as_bytes().to_vec(),
-    }
+        LogPage::Lockdown => lockdown::page(controller, sqe, lsp)?.as_bytes().to_vec(),
+        LogPage::SelfTest => self_test::log(controller).as_bytes().to_vec(),
+        LogPage::Sanitize => controller.subsystem.sanitization.log(controller.clock_ns).as_bytes().to_vec(),
+        LogPage::SupportedPages => supported::pages(|lid| page_of(controller, lid).is_some()).as_bytes().to_vec(),
+        LogPage::SupportedFeatures => supported::features(&controller.config).as_bytes().to_vec(),
+        LogPage::ManagementEffects => vec![0; supported::MANAGEMENT_BYTES],
+    })
 }
 
 /// Handles a page that the driver has read completely: its events may be reported again, and changes are reported once.

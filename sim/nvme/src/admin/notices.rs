@@ -88,7 +88,7 @@ const fn event_of(happening: Happening) -> AsyncEvent {
     match happening {
         Happening::Spare => AsyncEvent::SPARE,
         Happening::Temperature => AsyncEvent::TEMPERATURE,
-        Happening::Reliability => AsyncEvent::RELIABILITY,
+        Happening::Reliability | Happening::ReadOnly => AsyncEvent::RELIABILITY,
         Happening::NamespaceChanged => AsyncEvent::NAMESPACE_CHANGED,
         Happening::InternalError => AsyncEvent::TRANSIENT_INTERNAL_ERROR,
     }

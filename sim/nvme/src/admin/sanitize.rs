@@ -5,7 +5,7 @@
 use nvme_spec::admin::{Opcode, SanitizeAction, SanitizeDw10};
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::identify::Sanicap;
-use nvme_spec::log::{LogDw10, LogPage, OptionalPage};
+use nvme_spec::log::{LogDw10, LogPage};
 use nvme_spec::{Sqe, Status, StatusCode};
 
 use super::commands::bad_field;
@@ -44,7 +44,7 @@ pub(super) fn execute(controller: &mut Controller, sqe: &Sqe) -> Result<Outcome,
         };
         (namespace.store, namespace.log) = (Store::new(base), WriteLog::default());
     }
-    controller.admin.events.log_read(OptionalPage::Sanitize as u8);
+    controller.admin.events.log_read(LogPage::Sanitize as u8);
     let ends_ns = controller.subsystem.sanitization.begin(how, controller.clock_ns);
     controller.admin.sanitize_ends_ns = Some(ends_ns);
     Ok(Outcome::SUCCESS)
@@ -76,7 +76,7 @@ fn is_allowed(opcode: Opcode, sqe: &Sqe) -> bool {
         LogPage::ErrorInformation as u8,
         LogPage::Smart as u8,
         LogPage::ChangedNamespaces as u8,
-        OptionalPage::Sanitize as u8,
+        LogPage::Sanitize as u8,
     ];
     match opcode {
         Opcode::Abort

@@ -59,7 +59,7 @@ fn settle(controller: &mut Controller) {
     if test.ends_ns <= controller.clock_ns {
         let result = match controller.admin.monitor.health().media {
             Media::Reliable => SelfTestResult::Passed,
-            Media::Degraded => SelfTestResult::FailedSomewhere,
+            Media::Degraded | Media::ReadOnly => SelfTestResult::FailedSomewhere,
         };
         controller.admin.self_tests.end(result, test.ends_ns);
     }

@@ -44,7 +44,7 @@ pub(crate) fn warn(controller: &mut Controller) {
     for (wanted, event) in [
         (reported.spare(), AsyncEvent::SPARE),
         (reported.temperature(), AsyncEvent::TEMPERATURE),
-        (reported.reliability(), AsyncEvent::RELIABILITY),
+        (reported.reliability() || reported.read_only(), AsyncEvent::RELIABILITY),
     ] {
         if wanted {
             admin.events.report(event);

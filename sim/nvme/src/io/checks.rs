@@ -5,6 +5,7 @@ use std::ops::Range;
 use nvme_spec::nvm::{self, Blocks, Opcode};
 use nvme_spec::{Sqe, Status, StatusCode};
 
+use crate::admin::Media;
 use crate::controller::Controller;
 use crate::violation::ViolationKind;
 
@@ -49,6 +50,20 @@ pub(super) fn fields(controller: &mut Controller, opcode: Opcode, sqe: &Sqe, sq:
 pub(super) fn sanitized(controller: &Controller) -> Result<(), Status> {
     let is_running = controller.subsystem.sanitization.is_running(controller.clock_ns);
     if is_running { Err(Status::new(StatusCode::SanitizeInProgress)) } else { Ok(()) }
+}
+
+/// Refuses a command that changes blocks while the media takes no writes.
+pub(super) fn read_only(controller: &Controller, opcode: Opcode) -> Result<(), Status> {
+    let changes = match opcode {
+        Opcode::Write | Opcode::WriteUncorrectable | Opcode::WriteZeroes | Opcode::DatasetManagement | Opcode::Copy => {
+            true
+        }
+        Opcode::Flush | Opcode::Read | Opcode::Compare | Opcode::Verify => false,
+    };
+    if changes && controller.health().media == Media::ReadOnly {
+        return Err(refused(StatusCode::WriteToReadOnlyRange));
+    }
+    Ok(())
 }
 
 /// Bits of a command's words that are reserved, or that request features which this controller does not have.

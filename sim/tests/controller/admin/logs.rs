@@ -3,8 +3,8 @@
 use nvme_spec::admin::Opcode;
 use nvme_spec::feature::{Feature, get_feature};
 use nvme_spec::log::{
-    CommandEffects, Effects, ErrorEntry, FeatureEffects, FirmwareSlots, LogEvent, LogPage, LogRead, OptionalPage,
-    PageSupport, Scope, SupportedFeatures, SupportedPages,
+    CommandEffects, Effects, ErrorEntry, FeatureEffects, FirmwareSlots, LogEvent, LogPage, LogRead, PageSupport, Scope,
+    SupportedFeatures, SupportedPages,
 };
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use sim_nvme::{AdminConfig, Config};
@@ -155,9 +155,9 @@ fn a_page_may_lie_on_two_pages_of_memory() {
     driver.assert_clean();
 }
 
-fn optional(driver: &mut Driver, page: OptionalPage, bytes: u32) -> [u8; 4096] {
+fn optional(driver: &mut Driver, page: LogPage, bytes: u32) -> [u8; 4096] {
     driver.fill(0);
-    driver.succeed(LogRead::optional(page, bytes).sqe(CID, Nsid::ALL, PAGE));
+    driver.succeed(LogRead::whole(page, bytes).sqe(CID, Nsid::ALL, PAGE));
     driver.data()
 }
 
@@ -166,7 +166,7 @@ fn every_page_of_the_list_can_be_read_and_no_other() {
     for commands in [AdminConfig::default().commands, NO_COMMANDS] {
         let admin = AdminConfig { commands, ..AdminConfig::default() };
         let mut driver = Driver::new(Config { admin, ..config() });
-        let bytes = optional(&mut driver, OptionalPage::SupportedPages, 1024);
+        let bytes = optional(&mut driver, LogPage::SupportedPages, 1024);
         let listed = SupportedPages::read_from_bytes(&bytes[..1024]).unwrap();
         for lid in 0..=u8::MAX {
             let sqe = LogRead { lid, offset: 0, dwords_z: 0, event: LogEvent::Clear }.sqe(CID, Nsid::ALL, PAGE);
@@ -181,7 +181,7 @@ fn every_page_of_the_list_can_be_read_and_no_other() {
 #[test]
 fn every_feature_of_the_list_can_be_read_and_no_other() {
     let mut driver = Driver::new(config());
-    let bytes = optional(&mut driver, OptionalPage::SupportedFeatures, 1024);
+    let bytes = optional(&mut driver, LogPage::SupportedFeatures, 1024);
     let listed = SupportedFeatures::read_from_bytes(&bytes[..1024]).unwrap();
     for fid in 0..=u8::MAX {
         let entry = FeatureEffects::from_bits(listed.features[usize::from(fid)].get());
@@ -194,7 +194,7 @@ fn every_feature_of_the_list_can_be_read_and_no_other() {
         assert_eq!(entry.supported(), status.is_success(), "{fid:#x}: {status:?}");
         assert_eq!(entry.supported(), scope.namespace() || scope.controller(), "{fid:#x}");
     }
-    assert_eq!(optional(&mut driver, OptionalPage::ManagementEffects, 4096), [0; 4096]);
+    assert_eq!(optional(&mut driver, LogPage::ManagementEffects, 4096), [0; 4096]);
     driver.assert_clean();
 }
 

@@ -4,7 +4,7 @@ use nvme_spec::admin::{self, CommitAction, FormatDw10, SanitizeAction, SanitizeD
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::feature::{Feature, get_feature, set_feature};
 use nvme_spec::identify::Controller;
-use nvme_spec::log::{LogPage, LogRead, OptionalPage, SanitizeLog, SanitizeState, Smart};
+use nvme_spec::log::{LogPage, LogRead, SanitizeLog, SanitizeState, Smart};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Lba, Nsid, Sqe, Status, StatusCode};
 use sim_nvme::config::Cache;
@@ -31,7 +31,7 @@ fn full() -> Driver {
 }
 
 fn log(driver: &mut Driver) -> SanitizeLog {
-    driver.succeed(LogRead::optional(OptionalPage::Sanitize, 512).sqe(CID, Nsid::ALL, PAGE));
+    driver.succeed(LogRead::whole(LogPage::Sanitize, 512).sqe(CID, Nsid::ALL, PAGE));
     driver.data()
 }
 
@@ -229,6 +229,6 @@ fn capabilities_and_estimates_are_those_of_the_configuration() {
     driver.succeed(admin::identify_controller(CID, PAGE));
     assert_eq!(driver.data::<Controller>().sanicap.get(), 0);
     driver.refuse(sanitize(CID, ERASE, 0), StatusCode::InvalidOpcode);
-    let page = LogRead::optional(OptionalPage::Sanitize, 4).sqe(CID, Nsid::ALL, PAGE);
+    let page = LogRead::whole(LogPage::Sanitize, 4).sqe(CID, Nsid::ALL, PAGE);
     driver.refuse(page, StatusCode::InvalidLogPage);
 }

@@ -2,7 +2,7 @@
 
 use nvme_spec::admin::{self, FormatDw10, SanitizeAction, SanitizeDw10, SelfTestCode, self_test};
 use nvme_spec::identify::Controller;
-use nvme_spec::log::{LogRead, OptionalPage, SelfTestLog, SelfTestResult};
+use nvme_spec::log::{LogPage, LogRead, SelfTestLog, SelfTestResult};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Sqe, Status, StatusCode};
 use sim_nvme::{AdminConfig, Config, Health, MediaHealth, OptionalCommands};
@@ -16,7 +16,7 @@ const EXTENDED: Sqe = self_test(CID, SelfTestCode::Extended, Nsid::ALL);
 const ABORT: Sqe = self_test(CID, SelfTestCode::Abort, Nsid::ALL);
 
 fn log(driver: &mut Driver) -> SelfTestLog {
-    driver.succeed(LogRead::optional(OptionalPage::SelfTest, 564).sqe(CID, Nsid::ALL, PAGE));
+    driver.succeed(LogRead::whole(LogPage::SelfTest, 564).sqe(CID, Nsid::ALL, PAGE));
     driver.data()
 }
 
@@ -146,6 +146,6 @@ fn times_of_tests_are_those_of_the_configuration() {
     let commands = OptionalCommands { self_test: false, ..AdminConfig::default().commands };
     let mut driver = Driver::new(Config { admin: AdminConfig { commands, ..AdminConfig::default() }, ..config() });
     driver.refuse(SHORT, StatusCode::InvalidOpcode);
-    let page = LogRead::optional(OptionalPage::SelfTest, 4).sqe(CID, Nsid::ALL, DataPointer::page(0x8000));
+    let page = LogRead::whole(LogPage::SelfTest, 4).sqe(CID, Nsid::ALL, DataPointer::page(0x8000));
     driver.refuse(page, StatusCode::InvalidLogPage);
 }

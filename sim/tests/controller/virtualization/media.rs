@@ -4,7 +4,7 @@ use nvme_spec::admin::{self, Attachment, Cns, FormatDw10, SanitizeAction, Saniti
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::feature::{AsyncEvents, Feature, set_feature};
 use nvme_spec::identify::{Namespace, NamespaceList};
-use nvme_spec::log::{LogPage, LogRead, OptionalPage, SanitizeLog, SanitizeState};
+use nvme_spec::log::{LogPage, LogRead, SanitizeLog, SanitizeState};
 use nvme_spec::nvm;
 use nvme_spec::{Cid, Nsid, StatusCode};
 use sim_nvme::Controller;
@@ -222,7 +222,7 @@ fn sanitize_concerns_every_controller_and_is_the_primarys() {
     let events = [1, 2].map(|id| subsystem.secondary(id).submit(0, admin::async_event_request(CID)));
     let own = subsystem.primary.submit(0, admin::async_event_request(CID));
     subsystem.primary.succeed(admin::sanitize(CID, erase, 0));
-    let page = LogRead::optional(OptionalPage::Sanitize, 512).sqe(CID, Nsid::ALL, PAGE);
+    let page = LogRead::whole(LogPage::Sanitize, 512).sqe(CID, Nsid::ALL, PAGE);
     for id in [1, 2] {
         let now_ns = subsystem.primary.now_ns;
         let secondary = subsystem.secondary(id);
