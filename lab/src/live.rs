@@ -7,7 +7,7 @@ pub(crate) mod operator;
 pub(crate) mod tenant;
 
 use acts::Acts;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use operator::Operator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use tenant::Tenant;
 use xtask::project::Project;
 use xtask::telemetry::announcement::{self, Announcement};
+use xtask::telemetry::events::Events;
 use xtask::telemetry::mailbox::Mailbox;
 use xtask::telemetry::physical::Ram;
 use xtask::telemetry::sample::Sample;
@@ -153,6 +154,26 @@ impl Live {
             self.refresh()?;
         }
         Ok(())
+    }
+
+    /// The events of the traces that are there, and of those of this time to come. A run that ends meanwhile ends the trace.
+    ///
+    /// # Errors
+    /// The scenario has no traces.
+    pub(crate) fn trace(&self, time: Duration) -> Result<Events> {
+        let mut events = Events::new(&self.announcement.places);
+        ensure!(
+            self.announcement.places.has_traces(),
+            "the scenario '{}' has no traces: write trace_pages = 16 below its [telemetry]",
+            self.scenario()
+        );
+        let since = Instant::now();
+        events.collect(&self.ram);
+        while since.elapsed() < time && self.announcement.goes_on(&self.folder) {
+            thread::sleep(TRY);
+            events.collect(&self.ram);
+        }
+        Ok(events)
     }
 
     /// The times at which the servers wrote their pages.

@@ -9,10 +9,13 @@ use blk_api::extent::{Blocks, Extent};
 use clap::{Args, Subcommand};
 use control_api::{Act, Request};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use xtask::out;
 use xtask::project::Project;
+use xtask::telemetry::requests::Requests;
+use xtask::telemetry::saved;
 
 /// The longest wait for the next statistics, for a machine that is slow or simulated slowly.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -42,6 +45,11 @@ enum Asked {
     },
     /// Print all statistics in OpenMetrics
     Metrics,
+    /// Save traces of single requests
+    Trace {
+        #[command(subcommand)]
+        trace: Trace,
+    },
     /// Change a tenant's share: its class, weight, limits or queue pairs
     Set {
         /// The tenant
@@ -86,6 +94,21 @@ enum Asked {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum Trace {
+    /// Write the requests of the next seconds, and those that the rings still have, to a file for https://ui.perfetto.dev
+    Save {
+        /// The file
+        file: PathBuf,
+        /// Write blktrace's records, too; a file NAME.blktrace.0 is read by blkparse -i NAME
+        #[arg(long, value_name = "FILE")]
+        blktrace: Option<PathBuf>,
+        /// Seconds of requests to come
+        #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=3600))]
+        seconds: u64,
+    },
+}
+
 /// The JSON of tenants.
 #[derive(Serialize)]
 struct Tenants<'a> {
@@ -98,7 +121,7 @@ struct Tenants<'a> {
 fn carry_out(live: &Live, asked: &Asked) -> Result<()> {
     let operator = live.operator()?;
     let (act, request, name) = match asked {
-        Asked::Tenants { .. } | Asked::Metrics => return Ok(()),
+        Asked::Tenants { .. } | Asked::Metrics | Asked::Trace { .. } => return Ok(()),
         Asked::Set { tenant: name, values } => {
             let change = share_change(values)?;
             (Act::Shares, Request::Share { tenant: operator.component(name)?, change }, name)
@@ -138,6 +161,17 @@ pub(crate) fn run(project: &Project, ctl: &Ctl) -> Result<ExitCode> {
         Asked::Metrics => {
             live.wait_for_news(LONGEST_WAIT)?;
             out::line(format_args!("{}", metrics::text(live.now())?.trim_end()))?;
+        }
+        Asked::Trace { trace: Trace::Save { file, blktrace, seconds } } => {
+            let events = live.trace(Duration::from_secs(*seconds))?;
+            let requests = Requests::of(&events);
+            saved::save_perfetto(&requests, file)?;
+            if let Some(blktrace) = blktrace {
+                saved::save_blktrace(&requests, events.places(), blktrace)?;
+            }
+            let (saved, lost) = (requests.complete.len(), events.lost() + events.given_up());
+            let incomplete = requests.incomplete;
+            out::line(format_args!("saved {saved} requests; {incomplete} incomplete; {lost} events lost"))?;
         }
         act => carry_out(&live, act)?,
     }

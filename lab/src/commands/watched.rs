@@ -63,7 +63,7 @@ pub(crate) const FEWEST: f64 = 300.0;
 /// The scenario, with this name and for so long.
 pub(crate) fn scenario(name: &str, milliseconds: u32) -> String {
     format!(
-        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\n[control]\nacts = [\"shares\", \"kill\", \"pause\"]\n[expect]\ntimeout_seconds = 120\n\
+        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\ntrace_pages = 16\n[control]\nacts = [\"shares\", \"kill\", \"pause\"]\n[expect]\ntimeout_seconds = 120\n\
          [[controller]]\nname = \"disk\"\n[[controller.namespace]]\nsize = \"16M\"\nbackend = \"null\"\n\
          [[tenant]]\nname = \"alice\"\nclass = \"high\"\nqueue_pairs = 1\ndepth = 8\n\
          iops = {{ per_second = 1_000, burst = 8 }}\nextents = [{{ first = 0, blocks = 4096 }}]\nprogram.name = \"bench\"\n\
@@ -149,6 +149,7 @@ impl User<'_> {
         };
         let (before, after) = (requests()?, requests()?);
         ensure!(before < after, "{before} requests became {after} in the metrics");
+        self.saves_traces(name)?;
         let shown = self.top(name)?;
         ensure!(shown.contains("alice") && shown.contains("high"), "top shows no tenant: {shown}");
         ensure!(shown.contains("suspended") && shown.contains("goes on"), "keys of top do nothing: {shown}");
@@ -194,6 +195,22 @@ impl User<'_> {
             (10.0..150.0).contains(&after),
             "alice makes {after} requests a second at a new server, and may make 100"
         );
+        Ok(())
+    }
+
+    /// Saves the requests of a second, and then to a full disk.
+    fn saves_traces(&self, name: &str) -> Result<()> {
+        let file = self.project.target_folder("watched")?.join(format!("{name}.perfetto-trace"));
+        let output = self.asks(&["ctl", "trace", "save", &file.to_string_lossy(), "--run", name])?;
+        let said = text(&output.stdout);
+        let saved = said.strip_prefix("saved ").and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        ensure!(saved.is_some_and(|saved| saved > 100), "no trace is saved: {said}{}", text(&output.stderr));
+        ensure!(said.contains("; 0 events lost"), "events of a slow tenant are lost: {said}");
+        ensure!(fs::metadata(&file).is_ok_and(|file| file.len() > 10_000), "{} has no trace", file.display());
+        let output = self.asks(&["ctl", "trace", "save", "/dev/full", "--seconds", "0", "--run", name])?;
+        let said = text(&output.stderr);
+        ensure!(!output.status.success() && said.lines().count() == 1, "a full disk is not one sentence: {said}");
+        ensure!(said.contains("No space left"), "a full disk is another failure: {said}");
         Ok(())
     }
 
