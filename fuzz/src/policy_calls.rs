@@ -32,6 +32,7 @@ fn config() -> PolicyConfig {
     let holder = |tenant: &str, extents, writable| Holder { tenant: tenant.into(), nsid: 1, extents, writable };
     PolicyConfig {
         functions: vec![],
+        shares: vec![],
         sessions: vec![
             holder("first", vec![Extent::new(100, 50), read_only(10, 30), Extent::new(150, 20)], true),
             holder("second", vec![read_only(200, 64), read_only(10, 30)], false),

@@ -9,11 +9,11 @@ use anyhow::{Result, ensure};
 use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Backend, Machine};
 use capdl::{Arch, KernelKind, Scenario, System};
-use control_api::mailbox::REQUESTS;
+use control_api::mailbox::{ANSWERS, REQUESTS};
 use kernel::gaps::Gap;
 use kernel::installed::Release;
 use platform::PAGE_SIZE;
-use sim::{Account, Disk, Progress, Simulation};
+use sim::{Account, Disk, Mailbox, Progress, Simulation};
 use sim_fault::Fault;
 use std::io::{BufReader, Read};
 use std::iter;
@@ -184,8 +184,8 @@ impl<'a> Watched<'a> {
         }
         let memory = Memory(simulation);
         self.places.addresses().try_for_each(|paddr| self.mirror.show(&memory, paddr))?;
-        if let Some(requests) = self.places.mailbox(REQUESTS) {
-            self.pass_on(simulation, requests)?;
+        if let Some((answers, requests)) = self.places.mailbox(ANSWERS).zip(self.places.mailbox(REQUESTS)) {
+            self.pass_on(simulation, Mailbox { answers, requests })?;
         }
         let real = Duration::from_secs_f64(simulation.now_ns() as f64 / 1e9 / self.speed);
         thread::sleep(real.saturating_sub(self.since.elapsed()));
@@ -193,7 +193,8 @@ impl<'a> Watched<'a> {
     }
 
     /// Passes on a new request. A restarted component finds none, and so does the sender of the last one.
-    fn pass_on(&mut self, simulation: &mut Simulation, requests: u64) -> Result<()> {
+    fn pass_on(&mut self, simulation: &mut Simulation, mailbox: Mailbox) -> Result<()> {
+        let requests = mailbox.requests;
         let number = |memory: &dyn Physical| {
             let mut number = [0; 4];
             memory.copy(requests, &mut number).map(|()| number)
@@ -202,7 +203,7 @@ impl<'a> Watched<'a> {
         // The number of a request is written last and read first.
         let is_new = number(&self.mirror).is_some_and(|number| number != self.passed_on);
         if is_new && self.mirror.copy(requests, &mut page).is_some() {
-            simulation.write_memory(requests, &page);
+            simulation.write_requests(mailbox, &page);
             self.passed_on = page.first_chunk().copied().unwrap_or_default();
             return Ok(());
         }

@@ -141,7 +141,7 @@ pub mod alarm {
     pub const SERVER_US: [u32; 4] = [250, 1_000, 4_000, 16_000];
     /// A client's, each twice as long as the one before.
     pub const CLIENT_US: [u32; 4] = [20, 40, 80, 160];
-    /// That of a control component.
+    /// A control component's only one.
     pub const CONTROL_US: [u32; 1] = [250];
 }
 

@@ -56,6 +56,8 @@ pub struct Supervisor<P: Platform, S: Services<P>> {
     received: BTreeMap<u16, u8>,
     /// By driver of a hot-plug slot's device: the number of arrivals when it was started.
     arrivals: BTreeMap<u16, u32>,
+    /// The control component, while its order is carried out.
+    orders: Option<u16>,
     #[cfg(feature = "fault-injection")]
     injection: Option<Injection<P>>,
 }
@@ -79,6 +81,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
             threads,
             received: BTreeMap::new(),
             arrivals,
+            orders: None,
             #[cfg(feature = "fault-injection")]
             injection: None,
         }

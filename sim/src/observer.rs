@@ -399,6 +399,19 @@ impl Observer {
         self.commands
     }
 
+    /// Records that an operator takes or gives rights of the tenant whose component has this number.
+    pub(crate) fn ordered(&mut self, component: u16, blocks: (u64, u64, bool), now_ns: u64) {
+        let name = self.pages.name(component).unwrap_or_default();
+        if let Some(session) = self.sessions.iter().position(|session| session.tenant == name) {
+            self.changing.ordered(session, blocks, now_ns);
+        }
+    }
+
+    /// Records that the last order was refused.
+    pub(crate) fn refused(&mut self) {
+        self.changing.refused();
+    }
+
     /// Reports requests past their deadline.
     pub(crate) fn check(&mut self, kernel: &Kernel, now_ns: u64) {
         self.let_the_dead_go(kernel);

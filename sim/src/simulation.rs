@@ -6,6 +6,7 @@ use crate::disk::Disk;
 use crate::log::{self, LogLine};
 use crate::machine::{Defect, Machine};
 use crate::observer::Observer;
+use crate::operator::Ordered;
 use crate::panics;
 use crate::plug::SlotEvent;
 use crate::root::Root;
@@ -28,12 +29,14 @@ const INSPECT_NS: u64 = 100_000_000;
 
 /// A machine that runs.
 pub struct Simulation {
-    world: Rc<World>,
+    pub(crate) world: Rc<World>,
     components: Components,
     /// By controller, the numbers of its faults.
     faults: Vec<Vec<usize>>,
     /// Time of the next check of the kernel's model.
     inspect_ns: u64,
+    /// The operator's last order, as long as its answer is not known.
+    pub(crate) ordered: Option<Ordered>,
 }
 
 /// The account of a run that ended.
@@ -74,7 +77,7 @@ impl Simulation {
         let observer = Observer::new(scenario, &system.specification, &disks);
         let world = World::new(kernel, machine, observer, Costs::default(), scenario.machine.thread_order, seed);
         let components = Components::new(Root::new(root), component_faults(faults));
-        Self { world, components, faults: faults_of(scenario, faults), inspect_ns: INSPECT_NS }
+        Self { world, components, faults: faults_of(scenario, faults), inspect_ns: INSPECT_NS, ordered: None }
     }
 
     /// Has the machine a defect from now on.
@@ -85,6 +88,7 @@ impl Simulation {
     /// Lets virtual time pass until `until_ns` after the start.
     pub fn run_until(&mut self, until_ns: u64) -> Progress {
         let progress = self.components.run(&self.world, until_ns);
+        self.follow_order();
         let State { observer, kernel, now_ns, .. } = &mut *self.world.outside();
         observer.check(kernel, *now_ns);
         if *now_ns >= self.inspect_ns {
@@ -121,11 +125,6 @@ impl Simulation {
     #[must_use]
     pub fn copy_memory(&self, paddr: u64, bytes: &mut [u8]) -> Option<()> {
         self.world.view().kernel.memory().read(Paddr::new(paddr), bytes).ok()
-    }
-
-    /// Writes to the machine's memory from a physical address on; `None` where there is none.
-    pub fn write_memory(&mut self, paddr: u64, bytes: &[u8]) -> Option<()> {
-        self.world.outside().kernel.memory_mut().write(Paddr::new(paddr), bytes).ok()
     }
 
     /// Takes the bytes sent over the serial line since the last call.

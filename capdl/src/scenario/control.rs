@@ -11,6 +11,6 @@ pub const CONTROL: &str = "control";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// Its acts: each is a capability that it holds, or a bit in the badge of one. It has no others.
+    /// The acts of the component: each is a capability that it holds, or a bit in the badge of one. It has no others.
     pub acts: Vec<Act>,
 }

@@ -136,6 +136,6 @@ pub struct Tenant {
     pub component: u16,
     /// The policy component that knows it: its place in the run [`names::POLICIES`].
     pub policy: u16,
-    /// Its number there.
+    /// The tenant's number there.
     pub session: u32,
 }

@@ -4,5 +4,5 @@
 pub const MAILBOX: &str = "mailbox";
 /// The run of its calls to the policy components, in the order of the controllers.
 pub const POLICIES: &str = "policies";
-/// Its call to the supervisor.
+/// The component's call to the supervisor.
 pub const SUPERVISOR: &str = "supervisor";

@@ -93,11 +93,11 @@ fn simple_opcode(
     bounds: &Bounds,
 ) -> Option<Opcode> {
     let opcode = match u32::from(opcode) | u32::from(segment_count) << 8 | u32::from(reserved) << 16 {
-        0x0101 => Opcode::Read,
-        0x0102 => Opcode::Write,
+        0x0101 if bounds.permit(Opcode::Read) => Opcode::Read,
+        0x0102 if bounds.permit(Opcode::Write) => Opcode::Write,
         _ => return None,
     };
-    bounds.check_access(Access { right: opcode.right()?, lba, blocks }).ok()?;
+    bounds.check_blocks(lba, blocks).ok()?;
     bounds.check_ranges(slice::from_ref(segment), blocks).ok()?;
     Some(opcode)
 }
@@ -131,7 +131,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// One range.
+    /// The ranges of a request with a single one.
     #[must_use]
     pub fn one(segment: Segment) -> Self {
         let none = Segment::default();
@@ -227,37 +227,45 @@ impl Bounds {
         }
     }
 
+    /// Whether the session may ask for the operation.
     #[inline(always)]
-    fn check_access(&self, Access { right, lba, blocks }: Access) -> Result<(), Status> {
-        if right == Right::Write && !self.writable {
-            return Err(Status::ReadOnly);
+    const fn permit(&self, opcode: Opcode) -> bool {
+        self.writable || !opcode.changes_blocks()
+    }
+
+    #[inline(always)]
+    fn check_blocks(&self, lba: u64, blocks: u32) -> Result<(), Status> {
+        // Their number less one: without blocks it is above every limit.
+        let blocks_z = blocks.wrapping_sub(1);
+        let room = self.blocks.checked_sub(lba);
+        if blocks_z < self.max_blocks && room.is_some_and(|room| u64::from(blocks_z) < room) {
+            Ok(())
+        } else if self.contain(lba, u64::from(blocks)) {
+            Err(Status::TooLarge)
+        } else {
+            Err(Status::OutsideExtents)
         }
-        if !self.contain(lba, u64::from(blocks)) {
-            return Err(Status::OutsideExtents);
-        }
-        if blocks > self.max_blocks {
-            return Err(Status::TooLarge);
-        }
-        Ok(())
     }
 
     /// Checks the ranges of a number of `blocks` above 0.
     #[inline(always)]
     fn check_ranges(&self, ranges: &[Segment], blocks: u32) -> Result<(), Status> {
-        let block_mask = (1u32 << self.block_shift).wrapping_sub(1);
+        // Shifts are below 32.
+        let shift = u32::from(self.block_shift);
+        let block_mask = 1u32.wrapping_shl(shift).wrapping_sub(1);
         let mut total: u64 = 0;
         for Segment { offset, len } in ranges {
-            let end = u64::from(*offset).saturating_add(u64::from(*len));
-            if end > self.window_bytes || !offset.is_multiple_of(4) {
+            let end = u64::from(*offset).wrapping_add(u64::from(*len));
+            if !offset.is_multiple_of(4) || end > self.window_bytes {
                 return Err(Status::OutsideWindow);
             }
             // The length of the only range is that of the blocks.
             if ranges.len() > 1 && (*len == 0 || len & block_mask != 0) {
                 return Err(Status::LengthMismatch);
             }
-            total = total.saturating_add(u64::from(*len));
+            total = total.wrapping_add(u64::from(*len));
         }
-        if total != u64::from(blocks) << self.block_shift {
+        if total != u64::from(blocks).wrapping_shl(shift) {
             return Err(Status::LengthMismatch);
         }
         Ok(())
@@ -303,8 +311,11 @@ impl Entry {
         let Some(right) = opcode.right() else {
             return if (lba, blocks) == (0, 0) { Ok(Request::Flush) } else { Err(Status::InvalidRequest) };
         };
+        if !bounds.permit(opcode) {
+            return Err(Status::ReadOnly);
+        }
+        bounds.check_blocks(lba, blocks)?;
         let access = Access { right, lba, blocks };
-        bounds.check_access(access)?;
         if !opcode.moves_data() {
             return Ok(Request::Named { opcode, access });
         }

@@ -15,7 +15,10 @@ use report::FaultKind;
 impl<P: Platform, S: Services<P>> Supervisor<P, S> {
     /// The answer to a call with this badge.
     pub(super) fn ordered(&mut self, badge: Badge, message: &Message) -> Message {
+        let components = &self.build.specification.components;
+        self.orders = components.iter().find(|one| one.role == Role::Control).map(|one| one.id);
         let carried_out = self.carry_out(badge, message);
+        self.orders = None;
         Message::new(carried_out.map_or_else(|refusal| refusal as u32, |()| DONE))
     }
 

@@ -152,6 +152,11 @@ impl Pages {
         self.specification.components.iter().find(|one| one.name == name).map(|one| one.role)
     }
 
+    /// Returns the name of the component with this number.
+    pub(crate) fn name(&self, component: u16) -> Option<String> {
+        self.specification.components.iter().find(|one| one.id == component).map(|one| one.name.clone())
+    }
+
     /// Returns the name of the only component with this role.
     pub(crate) fn named(&self, role: Role) -> Option<&str> {
         self.specification.components.iter().find(|one| one.role == role).map(|one| one.name.as_str())

@@ -12,6 +12,7 @@ use blk_api::Status;
 use blk_api::operation::Right;
 use capdl::Scenario;
 use capdl::scenario::What;
+use control_api::Act;
 use sim_check::{BlockRange, Checker, Findings, Subject};
 use sim_nvme::Record;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(crate) struct Rights {
     bound_ns: u64,
     /// Session, first block, blocks, whether it reads: the time of the first refusal since such a request was last done.
     forbidden: BTreeMap<(u32, u64, u64, bool), u64>,
+    /// The session that the operator's last order is about.
+    ordered: Option<usize>,
 }
 
 struct Change {
@@ -74,9 +77,25 @@ impl Rights {
                 changes[session].push(Change { moment, due_ns, first, end: first + blocks, gives });
             }
         }
-        let is_calm = scenario.faults.is_empty() && scenario.kills.is_empty();
+        let may_kill = scenario.control.as_ref().is_some_and(|control| control.acts.contains(&Act::Kill));
+        let is_calm = scenario.faults.is_empty() && scenario.kills.is_empty() && !may_kill;
         let bound_ns = if is_calm { BOUND_NS } else { u64::MAX };
-        Self { changes, moments, bound_ns, forbidden: BTreeMap::new() }
+        Self { changes, moments, bound_ns, forbidden: BTreeMap::new(), ordered: None }
+    }
+
+    /// Records that an operator takes or gives a session's rights to blocks: the first one, their number, and whether they are given.
+    pub(crate) fn ordered(&mut self, session: usize, (first, blocks, gives): (u64, u64, bool), now_ns: u64) {
+        if let Some(changes) = self.changes.get_mut(session) {
+            changes.push(Change { moment: None, due_ns: now_ns, first, end: first.saturating_add(blocks), gives });
+            self.ordered = Some(session);
+        }
+    }
+
+    /// Forgets the last order, which was refused.
+    pub(crate) fn refused(&mut self) {
+        if let Some(changes) = self.ordered.take().and_then(|session| self.changes.get_mut(session)) {
+            changes.pop();
+        }
     }
 
     /// Records the moments that were announced meanwhile, as `has_come` shows. A change waits for those before it at its controller.

@@ -38,10 +38,10 @@ pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
     fairness
 }
 
-/// Returns a tenant without its name, blocks and seed, which may differ within a group. A tenant whose rights or share change
-/// keeps them, and so is alone in its group.
+/// Returns a tenant without its name, blocks and seed, which may differ within a group. A tenant whose rights or share change,
+/// or could by an operator, keeps them, and so is alone in its group.
 fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
-    if scenario.changes.iter().any(|change| change.tenant == tenant.name) {
+    if scenario.control.is_some() || scenario.changes.iter().any(|change| change.tenant == tenant.name) {
         return tenant.clone();
     }
     let mut anonymous = Tenant { name: String::new(), extents: Vec::new(), ..tenant.clone() };

@@ -12,6 +12,7 @@ mod interrupts;
 mod league;
 mod moments;
 mod neighbours;
+mod operator;
 mod other_disks;
 mod policy_floods;
 mod refusals;
