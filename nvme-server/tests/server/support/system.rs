@@ -81,6 +81,7 @@ impl Default for Setup {
                 retry_delays: [0; 3],
                 functions: 0,
                 flexible: 0,
+                cache: false,
                 subsystem_reset: false,
             },
             wires: Wires::Msix,
