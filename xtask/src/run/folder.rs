@@ -49,7 +49,7 @@ pub fn make_numbered(project: &Project, below: &str, name: &str, kept: usize) ->
 const GONE: &str = "gone() { echo 'the disk images are gone: run the scenario with --keep' >&2; exit 1; }\n";
 
 /// Files of a run, by the names that its results have for them.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 13] = [
     ("log", "log"),
     ("serial", "serial"),
     ("events", "events"),
