@@ -6,7 +6,7 @@ pub(crate) mod metrics;
 pub(crate) mod operator;
 pub(crate) mod tenant;
 
-use acts::Acts;
+use acts::{Act, Acts};
 use anyhow::{Context, Result, ensure};
 use operator::Operator;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,28 @@ const TRY: Duration = Duration::from_millis(20);
 /// The folder of all runs' folders.
 fn runs(project: &Project) -> PathBuf {
     project.path("target/runs")
+}
+
+/// The operator of a run.
+fn operator(folder: &Path, announcement: &Announcement) -> Result<Operator> {
+    let Announcement { scenario, control, places, arch, .. } = announcement;
+    let control = control.clone().with_context(|| {
+        format!("the scenario '{scenario}' has no [control], so nobody carries out acts: add [control] with its `acts` to it")
+    })?;
+    let ram = Ram::writable(folder, *arch)?;
+    Ok(Operator::new(control, Mailbox::open(folder, ram, places)?))
+}
+
+/// The way to change a run's system.
+struct Door {
+    folder: PathBuf,
+    announcement: Announcement,
+}
+
+impl Acts for Door {
+    fn act(&self, act: &Act) -> Result<String> {
+        operator(&self.folder, &self.announcement)?.carry_out(act)
+    }
 }
 
 /// A run that is watched.
@@ -73,8 +95,9 @@ impl Live {
     }
 
     /// The way to change the system, if the run offers one.
-    pub(crate) const fn acts(&self) -> Option<Arc<dyn Acts>> {
-        None
+    pub(crate) fn acts(&self) -> Option<Arc<dyn Acts>> {
+        self.announcement.control.as_ref()?;
+        Some(Arc::new(Door { folder: self.folder.clone(), announcement: self.announcement.clone() }))
     }
 
     /// The operator. Other commands wait until the value is dropped.
@@ -82,12 +105,7 @@ impl Live {
     /// # Errors
     /// The system has no control component.
     pub(crate) fn operator(&self) -> Result<Operator> {
-        let Announcement { scenario, control, places, arch, .. } = &self.announcement;
-        let control = control.clone().with_context(|| {
-            format!("the scenario '{scenario}' has no [control], so nobody carries out acts: add [control] with its `acts` to it")
-        })?;
-        let ram = Ram::writable(&self.folder, *arch)?;
-        Ok(Operator::new(control, Mailbox::open(&self.folder, ram, places)?))
+        operator(&self.folder, &self.announcement)
     }
 
     /// Whether an operator can act on the system.

@@ -1,7 +1,7 @@
 //! Changes of a running system that people who watch it ask for.
 
 use anyhow::Result;
-use blk_api::config::Class;
+use blk_api::config::{Class, RateLimit};
 use serde::{Deserialize, Serialize};
 
 /// A change. As JSON, `act` names it: `{"act":"kill","component":"nvme-server"}`.
@@ -20,8 +20,6 @@ pub(crate) enum Act {
     Resume { component: String },
     /// Ends the component, in the middle of what it does.
     Kill { component: String },
-    /// Starts a new incarnation of a component that has ended.
-    Restart { component: String },
 }
 
 /// A limit: requests or bytes a second, and as many at once.
@@ -29,6 +27,13 @@ pub(crate) enum Act {
 pub(crate) struct Limit {
     per_second: u64,
     burst: u64,
+}
+
+impl Limit {
+    /// The limit of a share.
+    pub(crate) const fn rate(self) -> RateLimit {
+        RateLimit { per_second: self.per_second, burst: self.burst }
+    }
 }
 
 /// A way to change a running system.

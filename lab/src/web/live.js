@@ -159,7 +159,7 @@ function showServers(last) {
   servers.prepend(...shown);
   for (const { server } of last.servers) {
     if (!offersActs || [...servers.querySelectorAll('.acts')].some((one) => one.dataset.component === server)) continue;
-    const acts = ofComponent(server);
+    const acts = ofComponent(server, ['kill']);
     acts.prepend(element('span', server));
     servers.append(acts);
   }
@@ -195,10 +195,10 @@ function field(name, hint) {
   return made;
 }
 
-function ofComponent(component) {
+function ofComponent(component, names) {
   const made = element('span', undefined, 'acts');
   made.dataset.component = component;
-  for (const name of ['pause', 'resume', 'kill', 'restart']) made.append(button(name, () => ({ act: name, component })));
+  for (const name of names) made.append(button(name, () => ({ act: name, component })));
   return made;
 }
 
@@ -206,7 +206,7 @@ function addActs(tenant) {
   const made = ofTenant(tenant.tenant);
   if (!offersActs || made.acts) return;
   const name = tenant.tenant;
-  made.acts = ofComponent(name);
+  made.acts = ofComponent(name, ['pause', 'resume', 'kill']);
   const choice = element('select');
   choice.name = 'class';
   for (const one of ['urgent', 'high', 'medium', 'low']) choice.append(element('option', one));
