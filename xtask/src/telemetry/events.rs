@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use telemetry::ring::{EVENT_BYTES, EVENTS, Head, Reader};
 use zerocopy::IntoBytes as _;
 
-/// Events of a ring that are kept, the newest: a file for Perfetto has some 20 MB of them.
-const KEPT: usize = 1 << 15;
+/// Events of a ring that are kept, the newest: a file for Perfetto has some 80 MB of them.
+const KEPT: usize = 1 << 17;
 
 /// The events of a system.
 #[derive(Clone, Debug, Default)]
