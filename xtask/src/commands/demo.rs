@@ -20,6 +20,7 @@ use anyhow::{Context, Error, Result, ensure};
 use capdl::Scenario;
 use capdl::scenario::Setting;
 use clap::Args;
+use control_api::Act;
 use kernel::{Arch, BuildOptions, FixName};
 use std::io;
 use std::net::SocketAddr;
@@ -123,11 +124,19 @@ impl Demo {
         Ok(Scenario::load_with(project.scenario(&self.scenario)?, (!self.sim).then_some(arch), settings)?)
     }
 
-    /// Adds telemetry to a scenario that is watched and has none. Returns all values that the command changes.
+    /// Adds telemetry, and a control component with all acts, to a scenario that is watched and has none. Returns all values that the
+    /// command changes.
     fn settings(&self, project: &Project, scenario: &mut Scenario) -> Result<Vec<Setting>> {
         let mut settings = self.settings.set.clone();
+        let before = settings.len();
         if self.live && scenario.telemetry.is_none() {
             settings.push(Setting::new("telemetry", "{}")?);
+        }
+        if self.live && scenario.control.is_none() && scenario.tester().is_none() {
+            let acts = Act::ALL.map(|act| format!("\"{}\"", act.name())).join(", ");
+            settings.push(Setting::new("control", &format!("{{ acts = [{acts}] }}"))?);
+        }
+        if settings.len() > before {
             *scenario = self.load_with(project, &settings)?;
         }
         Ok(settings)
