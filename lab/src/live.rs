@@ -5,7 +5,7 @@ pub(crate) mod metrics;
 pub(crate) mod operator;
 pub(crate) mod tenant;
 
-use acts::Acts;
+use acts::{Acts, Order};
 use anyhow::{Context, Result};
 use operator::Operator;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,35 @@ const TRY: Duration = Duration::from_millis(20);
 /// The folder of all runs' folders.
 fn runs(project: &Project) -> PathBuf {
     project.path("target/runs")
+}
+
+/// The operator of a run.
+fn operator(folder: &Path, announcement: &Announcement) -> Result<Operator> {
+    let Announcement { scenario, control, places, arch, .. } = announcement;
+    let control = control.clone().with_context(|| {
+        format!("the scenario '{scenario}' has no [control], so nobody carries out acts: add [control] with its `acts` to it")
+    })?;
+    let ram = Ram::writable(folder, *arch)?;
+    Ok(Operator::new(control, Mailbox::open(folder, ram, places)?))
+}
+
+/// The way to change a run's system: an operator for each order, so that other commands get their turns.
+struct Way {
+    folder: PathBuf,
+    announcement: Announcement,
+}
+
+impl Acts for Way {
+    fn offered(&self) -> Vec<&'static str> {
+        self.announcement.control.iter().flat_map(|control| control.acts.iter().map(|act| act.name())).collect()
+    }
+
+    fn act(&self, order: &Order) -> Result<String> {
+        announcement::ensure_going(&self.announcement, &self.folder)?;
+        // The mailbox may have become known since.
+        let now = Announcement::again(&self.folder);
+        order.carry_out(&operator(&self.folder, now.as_ref().unwrap_or(&self.announcement))?)
+    }
 }
 
 /// A run that is watched.
@@ -71,8 +100,10 @@ impl Live {
     }
 
     /// The way to change the system, if the run offers one.
-    pub(crate) const fn acts(&self) -> Option<Arc<dyn Acts>> {
-        None
+    pub(crate) fn acts(&self) -> Option<Arc<dyn Acts>> {
+        let Self { folder, announcement, .. } = self;
+        announcement.control.as_ref()?;
+        Some(Arc::new(Way { folder: folder.clone(), announcement: announcement.clone() }))
     }
 
     /// The operator. Other commands wait until the value is dropped.
@@ -80,12 +111,7 @@ impl Live {
     /// # Errors
     /// The system has no control component.
     pub(crate) fn operator(&self) -> Result<Operator> {
-        let Announcement { scenario, control, places, arch, .. } = &self.announcement;
-        let control = control.clone().with_context(|| {
-            format!("the scenario '{scenario}' has no [control], so nobody carries out acts: add [control] with its `acts` to it")
-        })?;
-        let ram = Ram::writable(&self.folder, *arch)?;
-        Ok(Operator::new(control, Mailbox::open(&self.folder, ram, places)?))
+        operator(&self.folder, &self.announcement)
     }
 
     /// The last reading.
