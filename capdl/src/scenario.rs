@@ -62,11 +62,12 @@ pub use program::{Own, Workload};
 pub use schema::{schema, schema_of};
 pub use server::{RECORDS, Restart, Server};
 pub use set::{Setting, SettingError};
-pub use telemetry::Telemetry;
+pub use telemetry::{Telemetry, TraceKind};
 pub use tenant::{Path, Tenant};
 pub(crate) use validate::function::QUEUE_PAIRS;
 
 use crate::priority::priority_of;
+use blk_api::trace::Kinds;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 
 /// The largest number of copies of a tenant.
@@ -120,6 +121,12 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The kinds of a tenant's requests that are traced from the start.
+    #[must_use]
+    pub fn traced(&self, tenant: &Tenant) -> Kinds {
+        self.telemetry.as_ref().map_or(Kinds::NONE, |telemetry| telemetry.traced(tenant))
+    }
+
     /// The controller with this name, and its number.
     #[must_use]
     pub fn controller(&self, name: &str) -> Option<(usize, &Controller)> {

@@ -171,7 +171,7 @@ fn build_configured(
     let tree = prepare(&kernel, config, &source, &overlay, fixes)?;
     let programs = {
         let _lock = FolderLock::take(&kernels, log)?;
-        python::environment(&kernels.join("python"), log)?
+        python::environment(&kernels.join("python"), python::GENERATORS, "seL4's code generators", log)?
     };
     log(&format!("kernel {name}: compiling"));
     let made = make(&kernel, config, &programs, compiler_variables(options))?;

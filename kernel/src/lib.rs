@@ -24,7 +24,7 @@ pub mod gaps;
 pub mod installed;
 mod lock;
 pub mod obtain;
-mod python;
+pub mod python;
 pub mod qemu;
 pub mod regress;
 mod stamp;

@@ -1,4 +1,4 @@
-//! The Python packages that seL4's code generators import, in an environment of their own under `target/`.
+//! Python packages in environments of their own under `target/`: those that seL4's code generators import, and others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,20 @@ use anyhow::{Context, Result, bail};
 
 use crate::{complaint, files};
 
-/// The packages, their versions and hashes.
-const REQUIREMENTS: &str = include_str!("../python-requirements.txt");
+/// The packages of seL4's code generators, their versions and hashes.
+pub(crate) const GENERATORS: &str = include_str!("../python-requirements.txt");
 
-/// Makes the environment in `folder` if it is not there, and returns the folder with its programs.
+/// Makes the environment in `folder` if it is not there, and returns the folder with its programs. `requirements` are pip's, with
+/// hashes, and `of` says whose packages they are.
 ///
 /// Fails when Python has no `venv` module, and when the packages cannot be fetched. The error is one sentence with the remedy.
-pub(crate) fn environment(folder: &Path, log: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+pub fn environment(folder: &Path, requirements: &str, of: &str, log: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let programs = folder.join("bin");
     let installed = folder.join("installed-requirements.txt");
-    if fs::read_to_string(&installed).is_ok_and(|text| text == REQUIREMENTS) {
+    if fs::read_to_string(&installed).is_ok_and(|text| text == requirements) {
         return Ok(programs);
     }
-    log("python: fetching the packages of seL4's code generators");
+    log(&format!("python: fetching the packages of {of}"));
     files::remove_folder(folder)?;
     run(
         Command::new("python3").arg("-m").arg("venv").arg(folder),
@@ -28,13 +29,13 @@ pub(crate) fn environment(folder: &Path, log: &mut dyn FnMut(&str)) -> Result<Pa
         "install what it needs with: apt-get install python3 python3-venv",
     )?;
     let wanted = folder.join("requirements.txt");
-    files::write_whole(&wanted, REQUIREMENTS.as_bytes())?;
+    files::write_whole(&wanted, requirements.as_bytes())?;
     run(
         Command::new(programs.join("python"))
             .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"])
             .arg("-r")
             .arg(&wanted),
-        "cannot fetch the Python packages of seL4's code generators",
+        &format!("cannot fetch the Python packages of {of}"),
         "run this again once pypi.org, or what pip is configured to use in its place, can be reached",
     )?;
     files::copy_whole(&wanted, &installed)?;

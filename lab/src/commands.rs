@@ -1,6 +1,6 @@
 //! The commands, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `browser`, `counted`, `guides`, `hang`, `own_program`, `scale` and `watched`; of `bench`, `bench_sim` and `profile`; of
+//! Parts of `test` are `bad_input`, `browser`, `counted`, `guides`, `hang`, `own_program`, `scale`, `traced` and `watched`; of `bench`, `bench_sim` and `profile`; of
 //! `check`, `directions` and `documents`. `docs` uses `documents` too.
 
 pub(crate) mod bad_input;
@@ -32,5 +32,6 @@ pub(crate) mod soak;
 pub(crate) mod sweep;
 pub(crate) mod test;
 pub(crate) mod top;
+pub(crate) mod traced;
 pub(crate) mod watched;
 pub(crate) mod web;

@@ -1,12 +1,13 @@
 //! A running system as the commands `top`, `ctl` and `web` see it: the telemetry of a run that goes on, in QEMU or in the simulator.
 
 pub(crate) mod acts;
+pub(crate) mod keys;
 pub(crate) mod metrics;
 pub(crate) mod operator;
 pub(crate) mod tenant;
 
 use acts::{Acts, Order};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use operator::Operator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use tenant::Tenant;
 use xtask::project::Project;
 use xtask::telemetry::announcement::{self, Announcement};
+use xtask::telemetry::events::Events;
 use xtask::telemetry::mailbox::Mailbox;
 use xtask::telemetry::physical::Ram;
 use xtask::telemetry::sample::Sample;
@@ -114,6 +116,11 @@ impl Live {
         operator(&self.folder, &self.announcement)
     }
 
+    /// Whether an operator can act on the system.
+    pub(crate) const fn has_operator(&self) -> bool {
+        self.announcement.control.is_some()
+    }
+
     /// The last reading.
     pub(crate) const fn now(&self) -> &Sample {
         &self.now
@@ -173,6 +180,26 @@ impl Live {
             self.refresh()?;
         }
         Ok(())
+    }
+
+    /// The events of the traces that are there, and of those of this time to come. A run that ends meanwhile ends the trace.
+    ///
+    /// # Errors
+    /// The scenario has no traces.
+    pub(crate) fn trace(&self, time: Duration) -> Result<Events> {
+        let mut events = Events::new(&self.announcement.places);
+        ensure!(
+            self.announcement.places.has_traces(),
+            "the scenario '{}' has no traces: write trace_pages = 16 below its [telemetry]",
+            self.scenario()
+        );
+        let since = Instant::now();
+        events.collect(&self.ram);
+        while since.elapsed() < time && self.announcement.goes_on(&self.folder) {
+            thread::sleep(TRY);
+            events.collect(&self.ram);
+        }
+        Ok(events)
     }
 
     /// The times at which the servers wrote their pages.

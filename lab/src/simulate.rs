@@ -35,6 +35,7 @@ use xtask::records::results::{OtherKernel, Results, hex};
 use xtask::reports::count::count;
 use xtask::run::Collector;
 use xtask::telemetry::announcement::Announced;
+use xtask::telemetry::events::{Copied, Events};
 use xtask::telemetry::physical::{Mirror, Physical};
 use xtask::telemetry::sample::Places;
 
@@ -115,7 +116,8 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
     let watched = folder.zip(speed).map(|(folder, speed)| Watched::new(scenario, &system, folder, speed));
     let mut watched = watched.transpose()?;
-    let ended = observe(&mut simulation, &mut collector, scenario, watched.as_mut())?;
+    let mut events = Events::default();
+    let ended = observe(&mut simulation, &mut collector, scenario, watched.as_mut(), &mut events)?;
     drop(watched);
     collector.finish()?;
     let mut results = collector.results;
@@ -124,6 +126,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     check_outside(scenario, &system, &simulation, &mut results)?;
     let last = Places::new(scenario, &results.telemetry_pages).sample(&Memory(&simulation));
     results.reasons.extend(telemetry::differences(scenario, &last, &results));
+    results.reasons.extend(telemetry::traces(scenario, &last, &results, &events, folder)?);
     results.reasons.extend(missed_faults(scenario, &simulation));
     let named = |(index, action): (usize, _)| Some((scenario.controllers.get(index)?.name.as_str(), action));
     let moves_left = simulation.moves_left();
@@ -166,6 +169,7 @@ struct Watched<'a> {
     announced: Announced<'a>,
     mirror: Mirror,
     places: Places,
+    copied: Copied,
     arch: Arch,
     speed: f64,
     since: Instant,
@@ -178,15 +182,18 @@ impl<'a> Watched<'a> {
         let arch = scenario.machine.arch;
         let announced = Announced::new(scenario, &system.specification, folder);
         let mirror = Mirror::new(folder, arch)?;
-        Ok(Self { announced, mirror, places: Places::default(), arch, speed, since: Instant::now(), passed_on: [0; 4] })
+        let (places, copied) = (Places::default(), Copied::default());
+        Ok(Self { announced, mirror, places, copied, arch, speed, since: Instant::now(), passed_on: [0; 4] })
     }
 
     /// Shows the telemetry, passes on a request to the control component, and waits until virtual time may go on.
     fn go_on(&mut self, simulation: &mut Simulation, results: &Results) -> Result<()> {
         if let Some(places) = self.announced.look(&results.telemetry_pages, self.arch)? {
+            self.copied = Copied::new(&places);
             self.places = places;
         }
         let memory = Memory(simulation);
+        self.copied.go_on(&self.places, &memory, &self.mirror)?;
         self.places.addresses().try_for_each(|paddr| self.mirror.show(&memory, paddr))?;
         if let Some((answers, requests)) = self.places.mailbox(ANSWERS).zip(self.places.mailbox(REQUESTS)) {
             self.pass_on(simulation, Mailbox { answers, requests })?;
@@ -288,10 +295,12 @@ fn observe(
     collector: &mut Collector<'_>,
     scenario: &Scenario,
     mut watched: Option<&mut Watched<'_>>,
+    events: &mut Events,
 ) -> Result<Option<String>> {
     let limit_ns = scenario.expect.timeout_seconds.saturating_mul(1_000_000_000);
     let rest_ns = if scenario.probe.is_some() { PROBE_END_NS } else { END_NS };
     let mut end_ns = None;
+    let has_traces = scenario.telemetry.as_ref().is_some_and(|telemetry| telemetry.trace_pages > 0);
     let of = |controller| scenario.faults_of(controller).map(move |fault| (fault.at_ns, controller, fault));
     let mut faults: Vec<_> = scenario.controllers.iter().flat_map(of).collect();
     faults.sort_by_key(|(at_ns, ..)| std::cmp::Reverse(*at_ns));
@@ -312,6 +321,9 @@ fn observe(
         let bytes = simulation.take_serial();
         if !bytes.is_empty() {
             collector.take(&bytes, Duration::from_nanos(now_ns))?;
+        }
+        if has_traces {
+            events.follow(scenario, &collector.results.telemetry_pages, &Memory(simulation));
         }
         if let Some(watched) = &mut watched {
             watched.go_on(simulation, &collector.results)?;

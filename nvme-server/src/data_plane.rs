@@ -116,7 +116,7 @@ impl<P: Platform> DataPlane<P> {
             awaits_idle: false,
             removals: Vec::new(),
             passes: 0,
-            pages: Pages::of(platform, environment, config.sessions.len()),
+            pages: Pages::of(platform, environment, config),
             policy,
             nudge,
             platform: platform.clone(),

@@ -41,6 +41,7 @@ use crate::records::results::{Results, hex};
 use crate::reports::run_page;
 use crate::setup::{chosen_kernel, vfio_user};
 use crate::telemetry::announcement::Announced;
+use crate::telemetry::events::Events;
 use crate::telemetry::physical::Ram;
 use crate::telemetry::sample::Places;
 use anyhow::{Context, Result, ensure};
@@ -50,6 +51,7 @@ use capdl::{Scenario, System};
 use capdl_spec::Component;
 use clap::ValueEnum;
 use kernel::{Arch, Kernel};
+use report::TelemetryPages;
 use sim_fault::Fault;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -262,10 +264,11 @@ impl Runner<'_> {
     pub fn run(&self, file: &Path, options: Options<'_>) -> Result<Results> {
         let mut prepared = self.prepare(file, options, Start::AtOnce)?;
         let models = prepared.models.take();
-        let (mut results, began) = self.observe(&prepared, options, models.as_deref())?;
+        let mut events = Events::default();
+        let (mut results, began) = self.observe(&prepared, options, models.as_deref(), &mut events)?;
         let (sentences, hits) = models.map(|models| models.end()).unwrap_or_default();
         results.reasons.extend(sentences);
-        self.check_outside(&prepared, options, &mut results)?;
+        self.check_outside(&prepared, options, &mut results, events)?;
         results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
         let reasons = verdict::reasons(&prepared.scenario, &results);
         let others = std::mem::take(&mut results.reasons).into_iter().map(Reason::from);
@@ -306,6 +309,7 @@ impl Runner<'_> {
         prepared: &Prepared,
         options: Options<'_>,
         models: Option<&dyn Models>,
+        events: &mut Events,
     ) -> Result<(Results, Instant)> {
         let mut collector =
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
@@ -320,10 +324,11 @@ impl Runner<'_> {
         // QEMU has them now. Nobody else may hold its ends open.
         drop(ends);
         let mut waits = machine.waits();
-        let mut announced = Announced::new(&prepared.scenario, &prepared.system.specification, &prepared.folder);
+        let announced = Announced::new(&prepared.scenario, &prepared.system.specification, &prepared.folder);
+        let mut watched = Watched { announced, folder: &prepared.folder, ram: None, events };
         let ended =
-            wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit, &mut waits, &mut announced)?;
-        drop(announced);
+            wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit, &mut waits, &mut watched)?;
+        drop(watched);
         machine.end()?;
         collector.finish()?;
         let mut results = collector.results;
@@ -343,11 +348,20 @@ impl Runner<'_> {
     }
 
     /// Makes the comparisons that need the build machine: the specification, images and digests.
-    fn check_outside(&self, prepared: &Prepared, options: Options<'_>, results: &mut Results) -> Result<()> {
+    fn check_outside(
+        &self,
+        prepared: &Prepared,
+        options: Options<'_>,
+        results: &mut Results,
+        mut events: Events,
+    ) -> Result<()> {
         if prepared.scenario.telemetry.is_some() {
             let ram = Ram::of(&prepared.folder, self.kernel.arch)?;
             let last = Places::new(&prepared.scenario, &results.telemetry_pages).sample(&ram);
             results.reasons.extend(telemetry::differences(&prepared.scenario, &last, results));
+            events.follow(&prepared.scenario, &results.telemetry_pages, &ram);
+            let traces = telemetry::traces(&prepared.scenario, &last, results, &events, Some(&prepared.folder))?;
+            results.reasons.extend(traces);
             // A file that cannot be removed does no harm.
             let _ = fs::remove_file(qemu::ram_file(&prepared.folder));
         }
@@ -477,6 +491,31 @@ fn take_longer(scenario: &mut Scenario) {
         .for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
 }
 
+/// A run's telemetry while it goes on: others can find it, and the events of traces are collected before they are overwritten.
+struct Watched<'a> {
+    announced: Announced<'a>,
+    folder: &'a Path,
+    ram: Option<Ram>,
+    events: &'a mut Events,
+}
+
+impl Watched<'_> {
+    fn go_on(&mut self, scenario: &Scenario, reported: &[TelemetryPages]) -> Result<()> {
+        self.announced.look(reported, scenario.machine.arch)?;
+        let has_traces = scenario.telemetry.as_ref().is_some_and(|telemetry| telemetry.trace_pages > 0);
+        if !has_traces || reported.is_empty() {
+            return Ok(());
+        }
+        if self.ram.is_none() {
+            self.ram = Some(Ram::of(self.folder, scenario.machine.arch)?);
+        }
+        if let Some(ram) = &self.ram {
+            self.events.follow(scenario, reported, ram);
+        }
+        Ok(())
+    }
+}
+
 /// End of a run.
 enum End {
     Complete,
@@ -491,7 +530,7 @@ fn wait(
     outside: &mut Outside<'_>,
     limit: Duration,
     waits: &mut Waits,
-    announced: &mut Announced<'_>,
+    watched: &mut Watched<'_>,
 ) -> Result<End> {
     let mut complete: Option<Instant> = None;
     loop {
@@ -505,8 +544,8 @@ fn wait(
         let bytes = machine.read(timeout)?;
         if let Some(bytes) = &bytes {
             collector.take(bytes, machine.age())?;
-            announced.look(&collector.results.telemetry_pages, scenario.machine.arch)?;
         }
+        watched.go_on(scenario, &collector.results.telemetry_pages)?;
         match complete {
             Some(since) if bytes.is_none() || since.elapsed() > LONGEST_END => return Ok(End::Complete),
             Some(_) => continue,

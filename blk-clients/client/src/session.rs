@@ -394,7 +394,7 @@ impl<P: Platform> Session<P> {
     #[inline(always)]
     pub fn publish_taken(&mut self) -> Result<(), Error> {
         match &mut self.path {
-            Path::Server(rings) => Ok(rings.end.publish_taken()?),
+            Path::Server(rings) => Ok(rings.publish_taken()?),
             Path::VirtualFunction(function) => Ok(function.publish_taken()?),
             Path::Closed(_) => Ok(()),
         }

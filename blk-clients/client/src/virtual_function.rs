@@ -21,7 +21,6 @@ use blk_api::ring::Completed;
 use core::convert::Infallible;
 use nvme_driver::command::{self, Abilities, Target};
 use nvme_driver::cursor::{CommandLimits, Run};
-use nvme_driver::pending::Answer;
 use nvme_driver::prp;
 use nvme_driver::queue::Queue;
 use nvme_driver::silence::limit_seconds;
@@ -416,7 +415,7 @@ impl<P: Platform> VirtualFunction<P> {
             Served::Whole => {
                 // Only reads and writes are one command.
                 let (status, device_status) = outcome(Opcode::Read, status);
-                Some(Answer { user_data: word, status, device_status }.into())
+                Some(Completed { user_data: word, status: status as u16, device_status, reserved: 0 })
             }
             Served::Part => {
                 let Part { place, opcode } = Part::of(word);

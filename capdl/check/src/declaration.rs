@@ -10,6 +10,7 @@ use blk_api::config::{Class, ClassWeights, Completion, Interrupts, Quirk, Schedu
 use blk_api::extent::Extent;
 use blk_api::policy::{Entitlement, InterruptsChange, What};
 use blk_api::queue_sharing::QueueSharing;
+use blk_api::trace::Kinds;
 use capdl_spec::{Counted, RestartPolicy};
 use control_api::Act;
 use workload::LastProbe;
@@ -39,6 +40,8 @@ pub struct Declaration {
     pub console_priority: u8,
     /// Whether the NVMe servers show statistics to the build machine.
     pub has_telemetry: bool,
+    /// Whether servers and clients also have memory for traces of requests.
+    pub has_traces: bool,
     /// The acts of the control component; without it there is none.
     pub control: Option<Vec<Act>>,
     /// The limit on restarts of the PCI server.
@@ -129,6 +132,8 @@ pub struct Tenant {
     pub ring_entries: u32,
     /// Bytes of its window.
     pub window_bytes: u64,
+    /// The kinds of its requests that are traced from the start.
+    pub traced: Kinds,
     /// Whether the tenant's requests wait for the return of its controller.
     pub waits: bool,
     /// The moment at which it opens, by its number.

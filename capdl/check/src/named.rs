@@ -156,6 +156,7 @@ impl System<'_> {
         expect("page of presence", *presence, own("presence").filter(|_| self.slot(name).is_some()));
         let shown = match role {
             Role::NvmeServer if self.declaration.has_telemetry => own(TELEMETRY),
+            Role::Client if self.declaration.has_traces && !self.has_cnode(index) => own(TELEMETRY),
             Role::Control => own(control_api::names::MAILBOX),
             _ => None,
         };

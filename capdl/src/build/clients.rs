@@ -6,11 +6,12 @@ use super::tenants;
 use crate::error::BuildError;
 use crate::layout::{PAGE, alarms_us, rights};
 use crate::model::Who;
-use crate::scenario::{Controller, Tenant};
+use crate::scenario::{Controller, Telemetry, Tenant};
 use blk_api::config::badge;
 use blk_api::policy;
 use capdl_spec::{ObjectId, ObjectKind, Role, TeardownAck};
 use platform::{Badge, RegionKind};
+use telemetry::TELEMETRY;
 
 /// The policy component beside an NVMe server, and its endpoint for clients.
 pub(super) struct Policy {
@@ -82,10 +83,19 @@ impl Builder<'_> {
             self.model.restarts(who, restart.to_policy());
             self.model.waits_for_teardown(who, TeardownAck { page, session: index });
         }
+        self.shows(who);
         self.alarm(tenant, who, supervisor);
         self.model
             .configure(who, &tenants::client(self.scenario, tenant, self.scenario.server.queues, index as u16))?;
         Ok(BuiltClient { tenant, who, event })
+    }
+
+    /// Gives a client its telemetry, if the scenario has some for clients.
+    pub(super) fn shows(&mut self, who: Who) {
+        let pages = self.scenario.telemetry.as_ref().map_or(0, Telemetry::client_pages);
+        if pages > 0 {
+            self.model.shows(who, TELEMETRY, pages as u64);
+        }
     }
 
     /// Lets a client ask for alarms, if its tenant may. Its numbers come after those of the NVMe servers.

@@ -106,8 +106,8 @@ impl Builder<'_> {
         let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
         let tables = io_tables(pool_pages * PAGE, windows);
         self.io_tables(who, &name, tables);
-        if self.scenario.telemetry.is_some() {
-            let pages = blk_api::telemetry::pages(self.scenario.sessions(&controller.name).count());
+        if let Some(telemetry) = &self.scenario.telemetry {
+            let pages = telemetry.server_pages(self.scenario.sessions(&controller.name).count());
             self.model.shows(who, TELEMETRY, pages as u64);
         }
         let pages = self.register_pages(controller);

@@ -28,6 +28,7 @@ pub(super) fn session(scenario: &Scenario, tenant: &Tenant, number: u16) -> Sess
         completion: tenant.completion,
         ring_entries: tenant.ring_entries,
         window_bytes: tenant.window,
+        traced: scenario.traced(tenant),
     }
 }
 

@@ -22,6 +22,7 @@ mod queues;
 mod registers;
 mod share;
 mod span;
+mod telemetry;
 mod virtual_functions;
 
 use super::{Controller, IOMMU_SERVER, MAX_COPIES, Namespace, PROBE, Path, Scenario, Tenant, Workload};
@@ -70,6 +71,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Result<(), Vec<Ref
         priority::check(scenario, lines),
         check_expectations(scenario),
         check_floods(scenario, lines),
+        telemetry::check(scenario),
     ];
     let refusals: Vec<_> = together.into_iter().filter_map(Checked::err).collect();
     if !refusals.is_empty() {

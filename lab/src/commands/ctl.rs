@@ -7,10 +7,13 @@ use crate::live::{metrics, tenant};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use xtask::out;
 use xtask::project::Project;
+use xtask::telemetry::requests::Requests;
+use xtask::telemetry::saved;
 
 /// The longest wait for the next statistics, for a machine that is slow or simulated slowly.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -40,8 +43,28 @@ enum Asked {
     },
     /// Print all statistics in OpenMetrics
     Metrics,
+    /// Save traces of single requests
+    Trace {
+        #[command(subcommand)]
+        trace: Trace,
+    },
     #[command(flatten)]
     Act(Order),
+}
+
+#[derive(Debug, Subcommand)]
+enum Trace {
+    /// Write the requests of the next seconds, and those that the rings still have, to a file for https://ui.perfetto.dev
+    Save {
+        /// The file
+        file: PathBuf,
+        /// Write blktrace's records, too; a file NAME.blktrace.0 is read by blkparse -i NAME
+        #[arg(long, value_name = "FILE")]
+        blktrace: Option<PathBuf>,
+        /// Seconds of requests to come
+        #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=3600))]
+        seconds: u64,
+    },
 }
 
 /// The JSON of tenants.
@@ -71,6 +94,17 @@ pub(crate) fn run(project: &Project, ctl: &Ctl) -> Result<ExitCode> {
         Asked::Metrics => {
             live.wait_for_news(LONGEST_WAIT)?;
             out::line(format_args!("{}", metrics::text(live.now())?.trim_end()))?;
+        }
+        Asked::Trace { trace: Trace::Save { file, blktrace, seconds } } => {
+            let events = live.trace(Duration::from_secs(*seconds))?;
+            let requests = Requests::of(&events);
+            saved::save_perfetto(&requests, file)?;
+            if let Some(blktrace) = blktrace {
+                saved::save_blktrace(&requests, events.places(), blktrace)?;
+            }
+            let (saved, lost) = (requests.complete.len(), events.lost() + events.given_up());
+            let incomplete = requests.incomplete;
+            out::line(format_args!("saved {saved} requests; {incomplete} incomplete; {lost} events lost"))?;
         }
         Asked::Act(order) => out::line(format_args!("{}", order.carry_out(&live.operator()?)?))?,
     }

@@ -1,6 +1,8 @@
-//! `cargo xtask top`: the tenants of a running system on a terminal, with their rates and latencies, once a second.
+//! `cargo xtask top`: the tenants of a running system on a terminal, with their rates and latencies, once a second. In a system with
+//! a control component, keys act on the tenant that is chosen.
 
 use crate::live::Live;
+use crate::live::keys::{self, KEYS, Key};
 use crate::live::tenant::{COLUMNS, Tenant, row};
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -86,13 +88,36 @@ pub(crate) fn run(project: &Project, top: &Top) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is on the screen beside the figures.
+#[derive(Default)]
+struct Screen {
+    order: Order,
+    /// The name of the chosen tenant.
+    chosen: String,
+    /// Whether keys act on it.
+    acts: bool,
+    /// The outcome of the last act.
+    outcome: String,
+}
+
+impl Screen {
+    /// Chooses the tenant so many places further down.
+    fn choose(&mut self, tenants: &[Tenant], down: isize) {
+        let place = tenants.iter().position(|one| one.tenant == self.chosen).unwrap_or_default();
+        let place = place.saturating_add_signed(down).min(tenants.len().saturating_sub(1));
+        self.chosen = tenants.get(place).map(|one| one.tenant.clone()).unwrap_or_default();
+    }
+}
+
 /// Returns the sentence about the run's end, if that came first.
 fn watch(terminal: &mut ratatui::DefaultTerminal, live: &mut Live) -> Result<Option<String>> {
-    let (mut order, mut tenants) = (Order::default(), live.tenants());
+    let mut tenants = live.tenants();
+    let mut screen = Screen { acts: live.has_operator(), ..Screen::default() };
+    screen.choose(&tenants, 0);
     loop {
         let due = Instant::now() + EVERY;
         while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            terminal.draw(|frame| draw(frame, live.scenario(), &tenants, order))?;
+            terminal.draw(|frame| draw(frame, live.scenario(), &tenants, &screen))?;
             if !event::poll(left)? {
                 break;
             }
@@ -101,23 +126,33 @@ fn watch(terminal: &mut ratatui::DefaultTerminal, live: &mut Live) -> Result<Opt
                 match key.code {
                     KeyCode::Char('q') | KeyCode::Esc => return Ok(None),
                     _ if is_interrupt => return Ok(None),
-                    KeyCode::Char('s') => order = order.next(),
+                    KeyCode::Char('s') => screen.order = screen.order.next(),
+                    KeyCode::Up => screen.choose(&tenants, -1),
+                    KeyCode::Down => screen.choose(&tenants, 1),
+                    KeyCode::Char(key) if screen.acts => {
+                        let chosen = tenants.iter().find(|one| one.tenant == screen.chosen);
+                        if let (Some(key), Some(chosen)) = (Key::of(key), chosen) {
+                            screen.outcome = keys::press(live, key, chosen);
+                        }
+                    }
                     _ => {}
                 }
-                order.sort(&mut tenants);
+                screen.order.sort(&mut tenants);
             }
         }
         if let Err(over) = live.refresh() {
             return Ok(Some(over.to_string()));
         }
         tenants = live.tenants();
-        order.sort(&mut tenants);
+        screen.order.sort(&mut tenants);
     }
 }
 
-fn draw(frame: &mut Frame<'_>, scenario: &str, tenants: &[Tenant], order: Order) {
+fn draw(frame: &mut Frame<'_>, scenario: &str, tenants: &[Tenant], screen: &Screen) {
+    // A line for the keys that act, and one for the outcome.
+    let lines = if screen.acts { 3 } else { 1 };
     let [head, body, foot] =
-        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(lines)]).areas(frame.area());
     let (open, rate, bytes) = tenants.iter().fold((0u32, 0.0, 0.0), |(open, rate, bytes), one| {
         let (more, faster) = (one.both.requests_per_second, one.both.bytes_per_second);
         (open + u32::from(one.is_open), rate + more, bytes + faster)
@@ -125,20 +160,30 @@ fn draw(frame: &mut Frame<'_>, scenario: &str, tenants: &[Tenant], order: Order)
     let all = format!("{scenario}: {open} of {} sessions open, {rate:.0} IOPS, {:.1} MB/s", tenants.len(), bytes / 1e6);
     frame.render_widget(Paragraph::new(Line::from(all)).style(Style::new().add_modifier(Modifier::BOLD)), head);
     let header = Row::new(COLUMNS).style(marked(Style::new().add_modifier(Modifier::UNDERLINED), Color::Reset));
-    let rows = tenants.iter().map(|tenant| Row::new(row(tenant).map(Cell::from)).style(style(tenant)));
+    let rows = tenants.iter().map(|tenant| Row::new(row(tenant).map(Cell::from)).style(style(tenant, screen)));
     let table = Table::new(rows, WIDTHS.map(Constraint::Length)).header(header);
     frame.render_widget(table, body);
-    let keys = format!("q quit   s sort ({})   held: time its turn was withheld", order.words());
-    frame.render_widget(Paragraph::new(Line::from(keys)).style(Style::new().add_modifier(Modifier::DIM)), foot);
+    let keys = format!("q quit   s sort ({})   held: time its turn was withheld", screen.order.words());
+    let mut foot_lines = vec![Line::from(keys).style(Style::new().add_modifier(Modifier::DIM))];
+    if screen.acts {
+        foot_lines.push(Line::from(KEYS).style(Style::new().add_modifier(Modifier::DIM)));
+        foot_lines.push(Line::from(screen.outcome.as_str()));
+    }
+    frame.render_widget(Paragraph::new(foot_lines), foot);
 }
 
-fn style(tenant: &Tenant) -> Style {
-    if !tenant.is_open {
-        Style::new().add_modifier(Modifier::DIM)
-    } else if tenant.held_back > MUCH {
-        marked(Style::new(), Color::Yellow)
+fn style(tenant: &Tenant, screen: &Screen) -> Style {
+    let style = if screen.acts && tenant.tenant == screen.chosen {
+        Style::new().add_modifier(Modifier::REVERSED)
     } else {
         Style::new()
+    };
+    if !tenant.is_open {
+        style.add_modifier(Modifier::DIM)
+    } else if tenant.held_back > MUCH {
+        marked(style, Color::Yellow)
+    } else {
+        style
     }
 }
 
@@ -155,8 +200,12 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     fn shown(columns: u16, lines: u16, tenants: &[Tenant]) -> Vec<String> {
+        on_screen(columns, lines, tenants, &Screen { order: Order::Rate, ..Screen::default() })
+    }
+
+    fn on_screen(columns: u16, lines: u16, tenants: &[Tenant], screen: &Screen) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
-        terminal.draw(|frame| draw(frame, "demo", tenants, Order::Rate)).unwrap();
+        terminal.draw(|frame| draw(frame, "demo", tenants, screen)).unwrap();
         let buffer = terminal.backend().buffer();
         let width = usize::from(columns);
         buffer.content().chunks(width).map(|line| line.iter().map(|cell| cell.symbol()).collect()).collect()
@@ -171,6 +220,20 @@ mod tests {
         assert!(lines[2].starts_with("tenant-0") && lines[2].trim_end().ends_with("0%"), "{}", lines[2]);
         assert!(lines[21].starts_with("tenant-19"), "{}", lines[21]);
         assert!(lines[23].starts_with("q quit   s sort (by IOPS)"), "{}", lines[23]);
+    }
+
+    #[test]
+    fn keys_that_act_and_the_last_outcome_are_shown_where_an_operator_can_act() {
+        let tenants: Vec<_> = (0..20).map(|number| tenant(&format!("tenant-{number}"), 1, 1)).collect();
+        let mut screen = Screen { acts: true, outcome: "tenant-1: suspended".into(), ..Screen::default() };
+        let lines = on_screen(80, 24, &tenants, &screen);
+        assert!(lines[22].starts_with("c class") && lines[23].starts_with("tenant-1: suspended"), "{lines:?}");
+        for (down, chosen) in [(0, "tenant-0"), (-1, "tenant-0"), (3, "tenant-3"), (99, "tenant-19")] {
+            screen.choose(&tenants, down);
+            assert_eq!(screen.chosen, chosen);
+        }
+        screen.choose(&[], 1);
+        assert_eq!(screen.chosen, "");
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Tests that a running system can be watched: `ctl` and `top` beside a run, as a user types them.
+//! Tests that a running system can be watched and steered: `ctl` and `top` beside a run, as a user types them.
 //!
-//! The scenario's tenant may make a thousand requests a second, which its figures must show.
+//! The scenario's tenant may make a thousand requests a second, which its figures must show. Then an operator lowers its limit, pauses
+//! it, and kills its server.
 
 use crate::commands::counted::Counted;
 use anyhow::{Context, Result, ensure};
@@ -62,7 +63,7 @@ pub(crate) const FEWEST: f64 = 300.0;
 /// The scenario, with this name and for so long.
 pub(crate) fn scenario(name: &str, milliseconds: u32) -> String {
     format!(
-        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\n[expect]\ntimeout_seconds = 120\n\
+        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\ntrace_pages = 16\n[control]\nacts = [\"shares\", \"kill\", \"pause\"]\n[expect]\ntimeout_seconds = 120\n\
          [[controller]]\nname = \"disk\"\n[[controller.namespace]]\nsize = \"16M\"\nbackend = \"null\"\n\
          [[tenant]]\nname = \"alice\"\nclass = \"high\"\nqueue_pairs = 1\ndepth = 8\n\
          iops = {{ per_second = 1_000, burst = 8 }}\nextents = [{{ first = 0, blocks = 4096 }}]\nprogram.name = \"bench\"\n\
@@ -74,10 +75,10 @@ pub(crate) fn scenario(name: &str, milliseconds: u32) -> String {
 pub(crate) fn check(project: &Project, world: World) -> Result<Counted> {
     let name = world.scenario();
     let file = project.target_folder("watched")?.join(format!("{name}.toml"));
-    fs::write(&file, scenario(name, 15_000)).with_context(|| format!("cannot write {}", project.shown(&file)))?;
+    fs::write(&file, scenario(name, 25_000)).with_context(|| format!("cannot write {}", project.shown(&file)))?;
     let user = User { project };
     let mut run = user.start(world.words(), &file)?;
-    let watched = user.watch(name, &mut run);
+    let watched = user.watch(name, &mut run).and_then(|()| user.steer(name));
     if watched.is_err() {
         // It is over anyway, or ends by its timeout.
         let _ = run.kill();
@@ -148,8 +149,68 @@ impl User<'_> {
         };
         let (before, after) = (requests()?, requests()?);
         ensure!(before < after, "{before} requests became {after} in the metrics");
+        self.saves_traces(name)?;
         let shown = self.top(name)?;
         ensure!(shown.contains("alice") && shown.contains("high"), "top shows no tenant: {shown}");
+        ensure!(shown.contains("suspended") && shown.contains("goes on"), "keys of top do nothing: {shown}");
+        Ok(())
+    }
+
+    /// Acts on the running system, and looks at what becomes of its tenant.
+    fn steer(&self, name: &str) -> Result<()> {
+        let act = |words: &[&str]| self.asks(&[&["ctl"], words, &["--run", name]].concat());
+        let done = |words: &[&str]| -> Result<()> {
+            let output = act(words)?;
+            let is_done = output.status.success() && text(&output.stdout).contains(": in force after ");
+            ensure!(is_done, "{words:?}: {}{}", text(&output.stdout), text(&output.stderr));
+            Ok(())
+        };
+        let refused = |words: &[&str], says: &str| -> Result<()> {
+            let output = act(words)?;
+            let is_refused = output.status.code() == Some(1) && text(&output.stderr).contains(says);
+            ensure!(is_refused, "{words:?} is not refused by '{says}': {}", text(&output.stderr));
+            Ok(())
+        };
+        let rate = || -> Result<f64> {
+            let output = self.asks(&["ctl", "tenants", "--json", "--run", name])?;
+            let shown: Value = serde_json::from_slice(&output.stdout).context("ctl prints no JSON")?;
+            shown["tenants"][0]["read"]["requests_per_second"].as_f64().context("alice has no rate")
+        };
+        refused(&["set", "alice", "class=urgent"], "class urgent, of a session that may have high at most")?;
+        refused(&["kill", "alcie"], "do you mean 'alice'?")?;
+        refused(&["revoke", "alice", "0+8"], "add \"rights\" to `acts` of [control]")?;
+        done(&["set", "alice", "iops=100/8"])?;
+        let slow = rate()?;
+        ensure!(slow < 150.0, "alice makes {slow} requests a second with a limit of 100");
+        done(&["pause", "alice"])?;
+        // The first second begins before the pause.
+        rate()?;
+        let paused = rate()?;
+        ensure!(paused < 1.0, "alice makes {paused} requests a second while she is paused");
+        done(&["resume", "alice"])?;
+        done(&["kill", "nvme-server"])?;
+        rate()?;
+        let after = rate()?;
+        ensure!(
+            (10.0..150.0).contains(&after),
+            "alice makes {after} requests a second at a new server, and may make 100"
+        );
+        Ok(())
+    }
+
+    /// Saves the requests of a second, and then to a full disk.
+    fn saves_traces(&self, name: &str) -> Result<()> {
+        let file = self.project.target_folder("watched")?.join(format!("{name}.perfetto-trace"));
+        let output = self.asks(&["ctl", "trace", "save", &file.to_string_lossy(), "--run", name])?;
+        let said = text(&output.stdout);
+        let saved = said.strip_prefix("saved ").and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        ensure!(saved.is_some_and(|saved| saved > 100), "no trace is saved: {said}{}", text(&output.stderr));
+        ensure!(said.contains("; 0 events lost"), "events of a slow tenant are lost: {said}");
+        ensure!(fs::metadata(&file).is_ok_and(|file| file.len() > 10_000), "{} has no trace", file.display());
+        let output = self.asks(&["ctl", "trace", "save", "/dev/full", "--seconds", "0", "--run", name])?;
+        let said = text(&output.stderr);
+        ensure!(!output.status.success() && said.lines().count() == 1, "a full disk is not one sentence: {said}");
+        ensure!(said.contains("No space left"), "a full disk is another failure: {said}");
         Ok(())
     }
 
@@ -167,7 +228,10 @@ impl User<'_> {
             .context("cannot run script, of the package bsdutils")?;
         thread::sleep(Duration::from_secs(2));
         if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(b"sq").context("top takes no keys")?;
+            for keys in ["sp", "o", "q"] {
+                stdin.write_all(keys.as_bytes()).context("top takes no keys")?;
+                thread::sleep(Duration::from_secs(1));
+            }
         }
         let output = child.wait_with_output().context("cannot wait for top")?;
         ensure!(output.status.success(), "top fails: {}", text(&output.stdout));

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blk_api::config::{Class, RateLimit};
-use blk_api::extent::Blocks;
+use blk_api::extent::{Blocks, Extent};
 use blk_api::orders::{Limit, ShareChange};
 use blk_api::policy;
 use capdl::scenario::nearest;
@@ -58,6 +58,26 @@ impl Operator {
             Answer::Done { took_ns } => Ok(Duration::from_nanos(took_ns)),
             Answer::Refused(refusal) => Err(anyhow!("refused: {}", reason(refusal))),
         }
+    }
+}
+
+impl Operator {
+    /// Takes all blocks of a tenant, or gives them back as the scenario does.
+    ///
+    /// # Errors
+    /// As [`Operator::act`].
+    pub(crate) fn set_all_rights(&self, tenant: &str, are_given: bool) -> Result<()> {
+        let number = self.component(tenant)?;
+        for extent in self.control.extents.get(tenant).into_iter().flatten() {
+            let Extent { first, blocks, .. } = *extent;
+            let request = if are_given {
+                Request::Grant { tenant: number, extent: *extent }
+            } else {
+                Request::Revoke { tenant: number, blocks: Blocks { first, blocks } }
+            };
+            self.act(Act::Rights, &request)?;
+        }
+        Ok(())
     }
 }
 

@@ -196,7 +196,7 @@ function field(name, hint) {
   return made;
 }
 
-function ofComponent(component) {
+function ofComponent(component, names) {
   const made = element('span', undefined, 'acts');
   made.dataset.component = component;
   return made;

@@ -6,6 +6,7 @@
 
 use crate::administration::Administration;
 use crate::queue_sharing::QueueSharing;
+use crate::trace::Kinds;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -145,6 +146,8 @@ pub struct SessionConfig {
     pub ring_entries: u32,
     /// Bytes of its window.
     pub window_bytes: u64,
+    /// The kinds of its requests that are traced to begin with.
+    pub traced: Kinds,
 }
 
 /// A virtual function of the server's controller, and its client's due of the controller (NVMe base specification 1.4, section

@@ -25,5 +25,6 @@ pub mod ring;
 pub mod session;
 mod status;
 pub mod telemetry;
+pub mod trace;
 
 pub use status::Status;

@@ -260,6 +260,34 @@ impl<M: Memory> ClientEnd<M> {
         self.submissions.publish()
     }
 
+    /// The number of the next submission, counted from the opening on and without end.
+    #[must_use]
+    #[inline]
+    pub const fn submitted(&self) -> u32 {
+        self.submissions.produced
+    }
+
+    /// The number of the next completion to take, likewise.
+    #[must_use]
+    #[inline]
+    pub const fn taken(&self) -> u32 {
+        self.completions.consumed
+    }
+
+    /// Whether submissions are not published yet.
+    #[must_use]
+    #[inline]
+    pub const fn has_unpublished(&self) -> bool {
+        self.submissions.produced != self.submissions.published
+    }
+
+    /// Whether completions were taken and that is not published yet.
+    #[must_use]
+    #[inline]
+    pub const fn has_taken(&self) -> bool {
+        self.completions.consumed != self.completions.published
+    }
+
     /// Takes the next completion.
     ///
     /// # Errors
@@ -342,6 +370,28 @@ impl<M: Memory> ServerEnd<M> {
     #[inline(always)]
     pub fn advance(&mut self) {
         self.submissions.consumed = self.submissions.consumed.wrapping_add(1);
+    }
+
+    /// The number of the next entry to take, counted from the opening on and without end. The client's [`ClientEnd::submitted`] counts
+    /// alike.
+    #[must_use]
+    #[inline(always)]
+    pub const fn taken(&self) -> u32 {
+        self.submissions.consumed
+    }
+
+    /// The number of the next completion, likewise.
+    #[must_use]
+    #[inline(always)]
+    pub const fn answered(&self) -> u32 {
+        self.completions.produced
+    }
+
+    /// Whether completions are not published yet.
+    #[must_use]
+    #[inline]
+    pub const fn has_unpublished(&self) -> bool {
+        self.completions.produced != self.completions.published
     }
 
     /// Whether entries wait, polling the client's tail.

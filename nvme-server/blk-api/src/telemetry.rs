@@ -1,4 +1,5 @@
-//! The NVMe server's pages of telemetry: one for the server, then one for each session in the order of their numbers.
+//! The NVMe server's pages of telemetry: one for the server, then one for each session in the order of their numbers. In a scenario
+//! with traces the rings of the sessions' [events](crate::trace) follow, in the same order and of one length.
 //!
 //! The server writes them at each tick, twenty times a second, and a session's once more when the session ends. All sums begin at 0
 //! with an incarnation of the server, and those of a session with each opening, so a reader that adds up distinguishes them by
@@ -21,6 +22,12 @@ pub const fn session_page(session: usize) -> usize {
 #[must_use]
 pub const fn pages(sessions: usize) -> usize {
     session_page(sessions)
+}
+
+/// The first page of session number `session`'s ring of events, where each of so many sessions has `trace_pages`.
+#[must_use]
+pub const fn trace_page(sessions: usize, session: usize, trace_pages: usize) -> usize {
+    pages(sessions).saturating_add(session.saturating_mul(trace_pages))
 }
 
 /// The contents of the server's page.

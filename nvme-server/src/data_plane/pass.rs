@@ -74,15 +74,19 @@ impl<P: Platform> DataPlane<P> {
         if self.controller.health.get() != Health::Up {
             return Ok(());
         }
+        let has_traces = self.pages.as_ref().is_some_and(|pages| pages.has_traces());
         let Self { slots, queues, schedule, ready, .. } = self;
         let mut batch = schedule.batch(now);
         for index in ready.sessions() {
             let Some(session) = slots.get(index).and_then(|slot| slot.phase.session()) else { continue };
             for number in session.queues.clone() {
                 let Some(queue) = queues.get_mut(number) else { continue };
-                if take_completions(slots, queue, &mut batch, now)?
-                    && let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut())
-                {
+                let taken = if has_traces {
+                    take_traced(slots, queue, &mut batch, now)
+                } else {
+                    take_completions::<false, P>(slots, queue, &mut batch, now)
+                };
+                if taken? && let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) {
                     session.statistics.doorbells = session.statistics.doorbells.wrapping_add(1);
                 }
             }
@@ -273,9 +277,20 @@ impl<P: Platform> DataPlane<P> {
     }
 }
 
+/// Takes the completions of a queue pair in a scenario with traces. The code for others has nothing of them.
+#[inline(never)]
+fn take_traced<P: Platform>(
+    slots: &mut [SessionSlot<P>],
+    queue: &mut IoQueue<P>,
+    batch: &mut Batch<'_>,
+    now: u64,
+) -> Result<bool, DeviceFault> {
+    take_completions::<true, P>(slots, queue, batch, now)
+}
+
 /// Takes the completions of a queue pair; returns whether there were any, and its doorbell was rung for them.
 #[inline]
-fn take_completions<P: Platform>(
+fn take_completions<const TRACED: bool, P: Platform>(
     slots: &mut [SessionSlot<P>],
     queue: &mut IoQueue<P>,
     batch: &mut Batch<'_>,
@@ -297,10 +312,14 @@ fn take_completions<P: Platform>(
                     slot.history.found();
                 }
                 // A session ends only when it has nothing in flight.
-                slot.phase.session_mut().ok_or(DeviceFault::OwnMemory)?
+                let session = slot.phase.session_mut().ok_or(DeviceFault::OwnMemory)?;
+                if TRACED {
+                    session.trace_completions(queue.queue.pair.id(), now);
+                }
+                session
             }
         };
-        session.completed(command, end.status(), now);
+        session.completed::<TRACED>(command, end.status(), (queue.queue.pair.id(), end.cid()), now);
         of = Some((number, session));
     }
     if !queue.queue.pair.ring_head()? {

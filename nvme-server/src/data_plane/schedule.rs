@@ -314,6 +314,7 @@ mod tests {
     use alloc::vec;
     use blk_api::config::{ClassWeights, Completion, Interrupts};
     use blk_api::queue_sharing::QueueSharing;
+    use blk_api::trace::Kinds;
     use core::cell::RefCell;
     use scheduler::{FlowTable, Kind, Lines};
 
@@ -416,6 +417,7 @@ mod tests {
             completion: Completion::Interrupt,
             ring_entries: 1024,
             window_bytes: 4096,
+            traced: Kinds::NONE,
         }
     }
 

@@ -10,6 +10,7 @@ mod ending;
 mod retries;
 mod run;
 mod submission;
+mod trace;
 
 pub(crate) use retries::Retries;
 
@@ -28,6 +29,7 @@ use blk_api::request::Bounds;
 use blk_api::ring::{RingError, ServerEnd};
 use blk_api::session::Statistics;
 use blk_api::telemetry as layout;
+use blk_api::trace::Tracer;
 use core::ops::Range;
 use nvme_driver::Engine;
 use nvme_driver::command::Target;
@@ -113,6 +115,8 @@ pub(crate) struct Session<P: Platform> {
     run: Run,
     /// The latencies of its requests, in a scenario with telemetry.
     pub latencies: Option<Box<Latencies>>,
+    /// The tracer of its requests, where they are traced.
+    pub trace: Option<Box<Tracer<P>>>,
     /// The number of the retry that this is, 0 for a first try.
     retrying: u8,
     retries: Retries,
@@ -168,6 +172,7 @@ impl<P: Platform> Session<P> {
             engine: Engine::new(entries),
             run: Run::NONE,
             latencies: None,
+            trace: None,
             retrying: 0,
             retries,
         }

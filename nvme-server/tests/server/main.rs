@@ -4,6 +4,7 @@
 //! bring-up, round trips of data, sessions, and the consequences of lies from either side.
 
 mod administration;
+mod any_command;
 mod arbitration;
 mod bring_up;
 mod dead_clients;

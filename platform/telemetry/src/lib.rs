@@ -5,7 +5,7 @@
 //! (decision 46). Nothing is called, signalled or sent for that, so reading costs the system nothing.
 //!
 //! The contents of a page belong to the component's interface: `blk_api::telemetry` for an NVMe server. Here are the parts that all
-//! have: how a page is written and read whole, and [histograms](histogram). Left out: names and rates, which the reader makes.
+//! have: how a page is written and read whole, [histograms](histogram), and [rings](ring) of events. Left out: names and rates, which the reader makes.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ extern crate alloc;
 
 pub mod histogram;
 pub mod page;
+pub mod ring;
 
 pub use histogram::Histogram;
 

@@ -1,9 +1,17 @@
-//! The judgement of telemetry: the sums in the pages are those that the servers reported when the sessions ended.
+//! The judgement of telemetry: the sums in the pages are those that the servers reported when the sessions ended, and the latencies of
+//! traced requests are those of the statistics.
 
 use crate::records::results::Results;
+use crate::telemetry::events::Events;
+use crate::telemetry::requests::Requests;
 use crate::telemetry::sample::Sample;
+use crate::telemetry::saved::{self, Summary};
+use anyhow::Result;
 use blk_api::telemetry::{READS, Session, WRITES};
+use blk_api::trace::Kinds;
 use capdl::Scenario;
+use capdl::scenario::{self, Tenant};
+use std::path::Path;
 
 /// Differences between the last contents of the pages and the servers' reports, and tenants whose pages cannot be read.
 pub fn differences(scenario: &Scenario, last: &Sample, results: &Results) -> Vec<String> {
@@ -25,6 +33,51 @@ pub fn differences(scenario: &Scenario, last: &Sample, results: &Results) -> Vec
         }
     }
     all
+}
+
+/// Saves the traces of a run in its folder, if it has one, and returns their differences from the last statistics.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn traces(
+    scenario: &Scenario,
+    last: &Sample,
+    results: &Results,
+    events: &Events,
+    folder: Option<&Path>,
+) -> Result<Vec<String>> {
+    let traced = |tenant: &&Tenant| scenario.traced(tenant) == Kinds::ALL && tenant.path == scenario::Path::Server;
+    if scenario.telemetry.as_ref().is_none_or(|telemetry| telemetry.trace_pages == 0) {
+        return Ok(Vec::new());
+    }
+    let requests = Requests::of(events);
+    let summary = Summary::of(events, &requests, last);
+    if let Some(folder) = folder {
+        saved::save_in(folder, events.places(), &requests, &summary)?;
+    }
+    let mut all = Vec::new();
+    for tenant in scenario.tenants.iter().filter(traced) {
+        let name = &tenant.name;
+        let Some((server, page)) = last.tenants.get(name) else { continue };
+        let died = results.faults.iter().any(|fault| [name, server].iter().any(|one| fault.fault.name == one.as_str()));
+        let is_comparable = page.openings == 1 && page.latency_sums.iter().any(|sum| *sum > 0);
+        if died || !is_comparable || summary.lost > 0 {
+            continue;
+        }
+        all.extend(disagreement(name, summary.latencies.get(name).copied()));
+    }
+    Ok(all)
+}
+
+/// The most by which the mean latency of a trace may differ from that of the statistics.
+const TOLERANCE: f64 = 0.01;
+
+/// A tenant's traced latency, if it is not that of the statistics.
+fn disagreement(tenant: &str, latencies: Option<(f64, f64)>) -> Option<String> {
+    let Some((counted, traced)) = latencies else { return Some(format!("{tenant} has no traced request")) };
+    ((counted - traced).abs() > TOLERANCE * counted).then(|| {
+        format!("the traced requests of {tenant} take {traced:.0} ns each, and its statistics have {counted:.0}")
+    })
 }
 
 /// The first sum of a session's page that is not the reported one.
@@ -84,6 +137,14 @@ mod tests {
             queue_pairs: 1,
             depth: 1,
         }
+    }
+
+    #[test]
+    fn latencies_that_differ_are_named() {
+        assert_eq!(disagreement("alice", Some((1000.0, 1009.0))), None);
+        let sentence = disagreement("alice", Some((1000.0, 980.0))).unwrap();
+        assert_eq!(sentence, "the traced requests of alice take 980 ns each, and its statistics have 1000");
+        assert_eq!(disagreement("alice", None).unwrap(), "alice has no traced request");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::project::{Project, write_whole};
 use crate::reports::live_log::HAPPENED;
 use crate::reports::run_page;
+use crate::telemetry::saved::{BLKTRACE_FILE, PERFETTO_FILE};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -48,7 +49,7 @@ pub fn make_numbered(project: &Project, below: &str, name: &str, kept: usize) ->
 const GONE: &str = "gone() { echo 'the disk images are gone: run the scenario with --keep' >&2; exit 1; }\n";
 
 /// Files of a run, by the names that its results have for them.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 13] = [
     ("log", "log"),
     ("serial", "serial"),
     ("events", "events"),
@@ -60,6 +61,8 @@ const FILES: [(&str, &str); 11] = [
     ("command", "command"),
     ("qemu", "qemu"),
     ("counts", "counts"),
+    ("trace", PERFETTO_FILE),
+    ("blktrace", BLKTRACE_FILE),
 ];
 
 /// The files of a run that are there, and its folder, relative to the project.

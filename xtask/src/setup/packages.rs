@@ -8,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 
 /// The C library's headers, for the instruction counter.
 const COUNTER: &str = "libc6-dev";
-/// Valgrind for the instructions of a lookup, the compiler of the fuzzers' engine, and a reader of FAT images.
-const TESTS: &[&str] = &["valgrind", "g++", "mtools"];
+/// Valgrind for the instructions of a lookup, the compiler of the fuzzers' engine, a reader of FAT images, and readers of traces.
+const TESTS: &[&str] = &["valgrind", "g++", "mtools", "blktrace"];
 /// A judge of controllers, which starts services of its own where it is installed.
 const NVME_CLI: &[&str] = &["nvme-cli"];
 /// A browser and Prometheus, the judges of the page of a running system and of its metrics. The latter starts a service where it is

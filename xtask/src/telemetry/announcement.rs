@@ -4,19 +4,21 @@
 use super::sample::Places;
 use crate::project::write_whole;
 use anyhow::{Context, Result, bail, ensure};
+use blk_api::extent::Extent;
 use capdl::Scenario;
 use capdl_spec::{Arch, Component, Specification};
 use control_api::Act;
 use report::TelemetryPages;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 const FILE: &str = "live.json";
 /// Number of this form of the file.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 3;
 
 /// The contents of the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -41,6 +43,8 @@ pub struct Control {
     pub acts: Vec<Act>,
     /// The components by their numbers.
     pub components: Vec<(u16, String)>,
+    /// The blocks of each tenant, as the scenario gives them.
+    pub extents: BTreeMap<String, Vec<Extent>>,
 }
 
 impl Control {
@@ -48,7 +52,9 @@ impl Control {
     fn of(scenario: &Scenario, specification: &Specification) -> Option<Self> {
         let acts = scenario.control.as_ref()?.acts.clone();
         let named = |one: &Component| (one.id, one.name.clone());
-        Some(Self { acts, components: specification.components.iter().map(named).collect() })
+        let components = specification.components.iter().map(named).collect();
+        let extents = scenario.tenants.iter().map(|tenant| (tenant.name.clone(), tenant.extents.clone())).collect();
+        Some(Self { acts, components, extents })
     }
 }
 

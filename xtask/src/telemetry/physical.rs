@@ -93,6 +93,15 @@ impl Mirror {
         Ok(Self { path, file, start: start_of(arch) })
     }
 
+    /// Writes bytes at a physical address.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn write(&self, paddr: u64, bytes: &[u8]) -> Result<()> {
+        let Some(offset) = paddr.checked_sub(self.start) else { return Ok(()) };
+        self.file.write_all_at(bytes, offset).context("cannot write the machine's telemetry: is the disk full?")
+    }
+
     /// Copies the page at this address, as a component writes it: with an odd version meanwhile.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! A reading of all pages of a system.
 
 use super::physical::Physical;
-use blk_api::telemetry::{SERVER_PAGE, Server, Session, session_page};
+use blk_api::telemetry::{SERVER_PAGE, Server, Session, pages, session_page, trace_page};
 use capdl::Scenario;
 use capdl::scenario::CONTROL;
 use control_api::mailbox::REQUESTS;
@@ -18,6 +18,19 @@ pub struct Places {
     pages: Vec<TelemetryPages>,
     /// By server, the tenants of its sessions.
     servers: Vec<(String, Vec<String>)>,
+    /// Pages of each ring of events; 0 without traces.
+    trace_pages: usize,
+    /// Bytes of a tenant's block.
+    block_bytes: BTreeMap<String, u32>,
+}
+
+/// A ring of events: the component that writes it, its first page, and the tenant whose requests they are of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RingPlace {
+    pub(super) component: String,
+    pub(super) tenant: String,
+    pub(super) first: usize,
+    pub(super) pages: usize,
 }
 
 /// The contents of all pages that could be read whole.
@@ -35,14 +48,65 @@ impl Places {
     pub fn new(scenario: &Scenario, reported: &[TelemetryPages]) -> Self {
         let tenants_of = |controller: &str| scenario.sessions(controller).map(|one| one.name.clone()).collect();
         let servers = scenario.controllers.iter().map(|one| (scenario.server_name(&one.name), tenants_of(&one.name)));
-        Self { pages: reported.to_vec(), servers: servers.collect() }
+        let block_bytes = scenario.tenants.iter().filter_map(|tenant| {
+            let namespace = scenario.namespace(tenant)?;
+            Some((tenant.name.clone(), namespace.block_bytes))
+        });
+        Self {
+            pages: reported.to_vec(),
+            servers: servers.collect(),
+            trace_pages: scenario.telemetry.as_ref().map_or(0, |telemetry| telemetry.trace_pages.into()),
+            block_bytes: block_bytes.collect(),
+        }
     }
 
-    /// The physical addresses of all pages that components write.
+    /// The physical addresses of all pages that components write, but for the rings of events.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
         let requests = self.mailbox(REQUESTS);
-        let all = self.pages.iter().flat_map(|run| (0..run.count).map(|page| address(run, page)));
-        all.filter(move |paddr| Some(*paddr) != requests)
+        let of_run = move |run: &TelemetryPages| {
+            let shown = |page: &u32| !self.is_of_ring(&run.component, run.first.saturating_add(*page));
+            (0..run.count).filter(shown).map(|page| address(run, page)).collect::<Vec<_>>()
+        };
+        self.pages.iter().flat_map(of_run).filter(move |paddr| Some(*paddr) != requests)
+    }
+
+    /// Whether a component's page is of a ring of events.
+    fn is_of_ring(&self, component: &str, number: u32) -> bool {
+        self.servers.iter().any(|(server, tenants)| {
+            let is_servers = server == component && number as usize >= pages(tenants.len());
+            is_servers || tenants.iter().any(|tenant| tenant == component)
+        })
+    }
+
+    /// Whether there are traces.
+    #[must_use]
+    pub const fn has_traces(&self) -> bool {
+        self.trace_pages > 0
+    }
+
+    /// Bytes of a block of the tenant.
+    pub(super) fn block_bytes(&self, tenant: &str) -> u32 {
+        self.block_bytes.get(tenant).copied().unwrap_or(512)
+    }
+
+    /// The rings of events: each server's, and then those of its clients.
+    pub(super) fn rings(&self) -> Vec<RingPlace> {
+        let pages = self.trace_pages;
+        let mut rings = Vec::new();
+        for (server, tenants) in self.servers.iter().filter(|_| pages > 0) {
+            for (index, tenant) in tenants.iter().enumerate() {
+                let first = trace_page(tenants.len(), index, pages);
+                rings.push(RingPlace { component: server.clone(), tenant: tenant.clone(), first, pages });
+                rings.push(RingPlace { component: tenant.clone(), tenant: tenant.clone(), first: 0, pages });
+            }
+        }
+        rings
+    }
+
+    /// Copies bytes of a ring that lie in one page.
+    pub(super) fn copy(&self, memory: &dyn Physical, ring: &RingPlace, offset: usize, bytes: &mut [u8]) -> Option<()> {
+        let page = self.address_of(&ring.component, ring.first.checked_add(offset / PAGE_SIZE)?)?;
+        memory.copy(page.checked_add((offset % PAGE_SIZE) as u64)?, bytes)
     }
 
     /// The physical address of the page at this offset in the mailbox of the control component, where there is one.
@@ -79,7 +143,7 @@ impl Places {
     }
 
     /// The physical address of a component's page with this number.
-    fn address_of(&self, component: &str, number: usize) -> Option<u64> {
+    pub(super) fn address_of(&self, component: &str, number: usize) -> Option<u64> {
         let number = u32::try_from(number).ok()?;
         let of_component = self.pages.iter().filter(|run| run.component.as_str() == component);
         let mut numbered = of_component.filter_map(|run| Some((run, number.checked_sub(run.first)?)));

@@ -8,7 +8,7 @@
 //! | console | | number and name of each component |
 //! | PCI server | whether it places registers; which controllers are in slots, their queue pairs, vectors, doorbell stride and interrupt modes | buses, windows, pins and interrupts are the machine's; the IOMMU is the specification's; each driver's arena is in its environment; its function is that of the declared controller, or of the place among the tenants with functions; its domain is its number; its vectors and pages of registers follow from its tenants' queue pairs |
 //! | IOMMU server | | the page of messages is the machine's; drivers are the PCI server's; tables follow from the frames that each driver holds, clients from the roles |
-//! | NVMe server | interrupt mode, scheduling policy, weights, queue sharing, records, merging, quirks; of each session the share, the highest class, the core, the namespace, the right to write, the way of completions, rings and window | its sessions and functions are the declared tenants in their order; the blocks are those of the extents; the most queue pairs and their most depth follow from the declared changes; queue pairs of a function are fixed |
+//! | NVMe server | interrupt mode, scheduling policy, weights, queue sharing, records, merging, quirks; of each session the share, the highest class, the core, the namespace, the right to write, the way of completions, rings and window, and the kinds of requests that are traced | its sessions and functions are the declared tenants in their order; the blocks are those of the extents; the most queue pairs and their most depth follow from the declared changes; queue pairs of a function are fixed |
 //! | policy component | namespaces, extents, the right to write, changes of rights, shares and interrupt modes | the numbers of sessions |
 //! | control component | | its tenants are the clients with their sessions or functions |
 //! | client | its program's configuration, moments, whether it waits | class, rings, window, queue pairs and way of completions are its session's; its first block is its first extent's |
@@ -214,7 +214,7 @@ impl System<'_> {
         for (is, wanted) in is.sessions.iter().zip(&wanted.sessions) {
             let fields = differing!(SessionConfig {
                 tenant, class, highest, weight, iops_limit, bandwidth_limit, queue_pairs, depth, most_queue_pairs, most_depth,
-                core, nsid, blocks, writable, completion, ring_entries, window_bytes,
+                core, nsid, blocks, writable, completion, ring_entries, window_bytes, traced,
             }: is, wanted);
             wrong.push((format!(" for {}", is.tenant), fields));
         }
@@ -246,6 +246,7 @@ impl System<'_> {
             completion: tenant.completion,
             ring_entries: tenant.ring_entries,
             window_bytes: tenant.window_bytes,
+            traced: tenant.traced,
         }
     }
 

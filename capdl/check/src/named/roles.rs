@@ -333,6 +333,7 @@ impl System<'_> {
             all.cap(blk_api::names::POLICY, format!("{policy}.endpoint"), u64::from(number) + 1, CALL);
             all.region(blk_api::names::LIVENESS_SERVER, format!("{server}.liveness"), RegionKind::ReadOnly);
         }
+        self.traces(name, all);
         self.peers(name, all);
         self.alarms(index, all);
     }
@@ -350,6 +351,13 @@ impl System<'_> {
         all.region(names::ARENA, "", RegionKind::Arena);
         self.peers(name, all);
         self.alarms(index, all);
+    }
+
+    /// Adds a client's memory for traces.
+    fn traces(&self, name: &str, all: &mut Possessions) {
+        if self.declaration.has_traces {
+            all.region(TELEMETRY, format!("{name}.{TELEMETRY}"), RegionKind::ReadWrite);
+        }
     }
 
     /// Adds the request for an alarm, for a component that may ask.

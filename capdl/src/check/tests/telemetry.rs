@@ -38,3 +38,20 @@ fn pages_that_the_scenario_does_not_give_are_refused() {
     alice.unwrap().telemetry = Some(log);
     refused(&system, Rule::NamedExactly, &["alice", "pages of telemetry"]);
 }
+
+#[test]
+fn pages_for_traces_are_their_components_alone() {
+    let traced = || Image::of("trace");
+    assert_eq!(checked(&traced()), Ok(()));
+    let (own, servers) = ("alice.telemetry", PAGES);
+    let readers =
+        [("bob", own, Rule::ClientsApart), (SERVER, own, Rule::PrivateMemory), ("alice", servers, Rule::PrivateMemory)];
+    for (other, pages, rule) in readers {
+        let mut system = traced();
+        map(&mut system, other, pages, false, false);
+        refused(&system, rule, &[other, pages]);
+    }
+    let mut system = traced();
+    Arc::make_mut(&mut system.declaration).has_traces = false;
+    refused(&system, Rule::NamedExactly, &["alice", "pages of telemetry"]);
+}

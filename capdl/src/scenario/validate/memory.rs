@@ -127,8 +127,11 @@ fn common(scenario: &Scenario) -> u64 {
 
 /// Bytes of a tenant's own memory, its client's program with it.
 fn own(scenario: &Scenario, tenant: &Tenant) -> u64 {
+    let telemetry = scenario.telemetry.as_ref();
+    let shown = telemetry.map_or(0, |shown| shown.server_pages(1).saturating_add(shown.client_pages())) as u64 * PAGE;
     if tenant.path == Path::Function {
         return COMPONENT
+            + shown
             + tenant.window
             + pool_pages(QueueSharing::Dedicated, std::iter::once((QUEUE_PAIRS, tenant.depth))) * PAGE;
     }
@@ -137,7 +140,7 @@ fn own(scenario: &Scenario, tenant: &Tenant) -> u64 {
         Some(_) => 0,
         None => pool_pages(QueueSharing::Dedicated, std::iter::once(scenario.most_queues(tenant))) * PAGE,
     };
-    COMPONENT + tenant.window + rings + pool
+    COMPONENT + shown + tenant.window + rings + pool
 }
 
 #[cfg(test)]

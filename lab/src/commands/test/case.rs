@@ -2,7 +2,9 @@
 
 use super::running::SOAK_SEEDS;
 use crate::commands::linux::LinuxCheck;
-use crate::commands::{bad_input, browser, check, conformance, experiment, fuzz, guides, hang, nvme, scale, watched};
+use crate::commands::{
+    bad_input, browser, check, conformance, experiment, fuzz, guides, hang, nvme, scale, traced, watched,
+};
 use crate::simulate;
 use capdl::Scenario;
 use kernel::{Arch, FixName};
@@ -33,6 +35,8 @@ pub(super) enum TestCase {
     Watched(watched::World),
     /// The page of a running system.
     Browser(browser::Row),
+    /// Other programs read the traces of a system.
+    Traced(traced::World),
     OwnProgram,
     Files,
     Guide(guides::Guide),
@@ -83,7 +87,7 @@ impl TestCase {
             Self::NotInstalled | Self::InstalledConformance(..) => Demand::Processor,
             Self::Hang | Self::Files | Self::NvmeCli(_) => Demand::Processor,
             // Rates are judged, and the run is looked for among those that go on.
-            Self::Watched(_) | Self::Browser(_) => Demand::Quiet,
+            Self::Watched(_) | Self::Browser(_) | Self::Traced(_) => Demand::Quiet,
             Self::Units | Self::Check(_) | Self::OwnProgram | Self::Guide(_) | Self::Product => Demand::Build,
             Self::Fuzz(fuzz::Subject::Planted) | Self::Scale(_) => Demand::Build,
             // Cargo builds them, and would wait for another build.
@@ -146,6 +150,7 @@ impl fmt::Display for TestCase {
             Self::Hang => f.write_str(hang::NAME),
             Self::Watched(world) => write!(f, "{world}"),
             Self::Browser(row) => write!(f, "{row}"),
+            Self::Traced(world) => write!(f, "{world}"),
             Self::OwnProgram => f.write_str("a program of one's own in both worlds"),
             Self::Files => f.write_str("files that a tenant wrote are read by mtools"),
             Self::Guide(guide) => write!(f, "{guide}"),

@@ -6,7 +6,7 @@ use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
 use crate::commands::{
     bad_input, bench, browser, conformance, experiment, fuzz, guides, hang, nvme, own_program, profile, scale, soak,
-    watched,
+    traced, watched,
 };
 use crate::model;
 use crate::nvme_cli::program;
@@ -116,6 +116,7 @@ impl<'a> Ground<'a> {
             TestCase::Hang => hang::check(self.project),
             TestCase::Watched(world) => watched::check(self.project, *world),
             TestCase::Browser(row) => self.browser(*row),
+            TestCase::Traced(world) => traced::check(self.project, *world),
             TestCase::OwnProgram => own_program::check(self.project),
             TestCase::Files => own_program::check_files(self.project),
             TestCase::Guide(guide) => guides::check(self.project, *guide),

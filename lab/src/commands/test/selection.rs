@@ -1,7 +1,9 @@
 //! Lists all tests, and selects those of a run.
 
 use super::case::{Seeds, TestCase};
-use crate::commands::{bad_input, browser, check, conformance, experiment, fuzz, guides, linux, nvme, scale, watched};
+use crate::commands::{
+    bad_input, browser, check, conformance, experiment, fuzz, guides, linux, nvme, scale, traced, watched,
+};
 use anyhow::{Result, ensure};
 use capdl::Scenario;
 use kernel::Arch;
@@ -181,6 +183,7 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
         .chain(nvme::rows::all().map(TestCase::NvmeCli))
         .chain(watched::World::ALL.map(TestCase::Watched))
         .chain(browser::ALL.map(TestCase::Browser))
+        .chain(traced::World::ALL.map(TestCase::Traced))
         .chain([TestCase::Hang, TestCase::OwnProgram, TestCase::Files, TestCase::Profile, TestCase::Product])
         .chain(guides::Guide::ALL.map(TestCase::Guide))
         .chain(suites)

@@ -7,6 +7,8 @@ use blk_api::ring::Completed;
 /// The answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
+    /// The place that the request had.
+    pub place: u16,
     /// The request's user data.
     pub user_data: u64,
     /// The request's status.
@@ -16,7 +18,7 @@ pub struct Answer {
 }
 
 impl From<Answer> for Completed {
-    fn from(Answer { user_data, status, device_status }: Answer) -> Self {
+    fn from(Answer { place: _, user_data, status, device_status }: Answer) -> Self {
         Self { user_data, status: status as u16, device_status, reserved: 0 }
     }
 }
@@ -86,7 +88,7 @@ impl Pending {
         let Place { user_data, status, device_status, .. } = *request;
         *slot = None;
         self.free.push(place);
-        Some(Answer { user_data, status, device_status })
+        Some(Answer { place, user_data, status, device_status })
     }
 
     /// Counts a command less, which will not complete: the request is answered with `status`, whatever became of its other commands.
@@ -111,7 +113,7 @@ mod tests {
         assert_eq!(pending.end_one(place, Status::MediaError, 0x281), None);
         assert_eq!(pending.end_one(place, Status::DeviceError, 6), None);
         let answer = pending.end_one(place, Status::Success, 0);
-        assert_eq!(answer, Some(Answer { user_data: 7, status: Status::MediaError, device_status: 0x281 }));
+        assert_eq!(answer, Some(Answer { place, user_data: 7, status: Status::MediaError, device_status: 0x281 }));
         assert_eq!(pending.end_one(place, Status::Success, 0), None, "its place is free");
         assert!(pending.begin(8).is_some() && pending.begin(9).is_some());
         assert_eq!(pending.begin(10), None, "no more places");

@@ -9,7 +9,7 @@ use crate::prp::{PrpLists, list_pages};
 use crate::queue_pair::QueuePair;
 use crate::registers::Registers;
 use blk_api::request::Opcode;
-use nvme_spec::{Cqe, QueueId, Sqe};
+use nvme_spec::{Cid, Cqe, QueueId, Sqe};
 use platform::{Mmio, Platform};
 
 /// A queue pair whose driver keeps `C` with each command, and a tag `T` that may change.
@@ -66,7 +66,8 @@ impl<P: Platform, C: Copy, T: Copy> Queue<P, C, T> {
         Ok(())
     }
 
-    /// Submits the command for `piece`, whose blocks have `bytes`. The controller sees it after [`QueuePair::ring`].
+    /// Submits the command for `piece`, whose blocks have `bytes`. The controller sees it after [`QueuePair::ring`]. Returns its
+    /// identifier.
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`]; then nothing is in flight that was not before.
@@ -79,13 +80,12 @@ impl<P: Platform, C: Copy, T: Copy> Queue<P, C, T> {
         bytes: u32,
         command: C,
         tag: T,
-    ) -> Result<(), DeviceFault> {
+    ) -> Result<Cid, DeviceFault> {
         let reserved = self.commands.reserve(command, tag).ok_or(DeviceFault::OwnMemory)?;
         match command::build(&self.lists, target, opcode, piece, bytes, &reserved) {
             Ok(sqe) => {
                 self.pair.submit(&sqe);
-                reserved.spend();
-                Ok(())
+                Ok(reserved.spend())
             }
             Err(fault) => {
                 self.take_back(reserved);

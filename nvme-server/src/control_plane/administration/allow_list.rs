@@ -42,7 +42,7 @@ pub(super) enum Bytes {
 /// The effect of a command on namespaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
-    /// All of them stay as they are.
+    /// Namespaces stay as they are.
     None,
     /// There is another one, or an earlier one is there again.
     Adds,

@@ -7,9 +7,11 @@ use crate::data_plane::queues::Queues;
 use blk_api::Status;
 use blk_api::ring::{Completed, RingError};
 use blk_api::session::Statistics;
+use blk_api::trace::What;
 use nvme_driver::command::failure;
 use nvme_driver::fault::DeviceFault;
 use nvme_driver::pending::Answer;
+use nvme_spec::{Cid, QueueId};
 use platform::{Kernel, Platform};
 use scheduler::Kind;
 
@@ -22,6 +24,7 @@ impl<P: Platform> Session<P> {
     pub(crate) fn end_poll(&mut self, queues: &mut Queues<P>, polled: PollResult) -> Result<(), ServeError> {
         if polled == PollResult::Turn {
             self.ring(queues)?;
+            self.trace_of_all(What::Rung);
         }
         if polled != PollResult::Nothing {
             self.publish()?;
@@ -49,6 +52,9 @@ impl<P: Platform> Session<P> {
             self.end_run();
         }
         self.ring.publish_taken()?;
+        if self.ring.has_unpublished() {
+            self.trace_of_all(What::Answered);
+        }
         if self.ring.publish()? {
             self.statistics.notifications = self.statistics.notifications.wrapping_add(1);
             self.kernel.signal(self.client);
@@ -56,12 +62,18 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
-    /// Handles the completion of a command, taken `now`.
+    /// Handles the completion of the command with this identifier on this queue pair, taken `now`.
     #[inline(always)]
-    pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status, now: u64) {
+    pub(crate) fn completed<const TRACED: bool>(
+        &mut self,
+        command: &Command,
+        status: nvme_spec::Status,
+        id: (QueueId, Cid),
+        now: u64,
+    ) {
         self.in_flight = self.in_flight.wrapping_sub(1);
         if !status.is_success() {
-            return self.fail(command, status, now);
+            return self.fail(command, status, id, now);
         }
         match command.request {
             Served::Whole(user_data) => {
@@ -73,15 +85,19 @@ impl<P: Platform> Session<P> {
                     self.run = Run { work: command.work, submitted: command.submitted, completed: now, count: 0 };
                 }
                 self.run.count = self.run.count.wrapping_add(1);
+                if TRACED && let Some(trace) = &mut self.trace {
+                    trace.completed(id.1.0);
+                }
                 self.answer(user_data, Status::Success, 0);
             }
-            Served::Part(place) => self.completed_part(command, place, now),
+            Served::Part(place) => self.completed_part(command, id, place, now),
         }
     }
 
     /// Handles the completion of a command that did a part of the request in `place`.
     #[inline]
-    fn completed_part(&mut self, command: &Command, place: u16, now: u64) {
+    fn completed_part(&mut self, command: &Command, id: (QueueId, Cid), place: u16, now: u64) {
+        self.trace_completed(What::PartCompleted, id, place, now);
         self.count(command.work, 1);
         let answer = self.engine.pending.end_one(place, Status::Success, 0);
         if let (Some(latencies), Some(_)) = (&mut self.latencies, answer) {
@@ -115,9 +131,11 @@ impl<P: Platform> Session<P> {
 
     /// Records the failure of a command, or keeps it for a retry.
     #[cold]
-    fn fail(&mut self, command: &Command, status: nvme_spec::Status, now: u64) {
+    fn fail(&mut self, command: &Command, status: nvme_spec::Status, id: (QueueId, Cid), now: u64) {
         self.statistics.errors = self.statistics.errors.wrapping_add(1);
-        if self.keep(command, status, now) {
+        let kept = self.keep(command, status, now);
+        self.trace_failed(command, status, id, kept, now);
+        if kept.is_some() {
             return;
         }
         let (status, device_status) = (failure(command.work.opcode(), status), status.without_more().to_raw());
@@ -144,7 +162,8 @@ impl<P: Platform> Session<P> {
     /// Answers a request that was taken off the ring, if its last command has ended.
     #[inline]
     pub(super) fn answer_if(&mut self, answer: Option<Answer>) {
-        if let Some(Answer { user_data, status, device_status }) = answer {
+        if let Some(Answer { place, user_data, status, device_status }) = answer {
+            self.trace_ended(place, status);
             self.answer(user_data, status, device_status);
         }
     }

@@ -6,6 +6,7 @@ use super::Session;
 use crate::data_plane::in_flight::{Command, Served};
 use blk_api::Status;
 use blk_api::ring::{Completed, RingError};
+use blk_api::trace::What;
 use platform::Platform;
 
 impl<P: Platform> Session<P> {
@@ -27,7 +28,10 @@ impl<P: Platform> Session<P> {
     /// Sets the request's status, whatever the outcome of its other commands.
     pub(super) fn overrule(&mut self, request: Served, status: Status) {
         match request {
-            Served::Whole(user_data) => self.answer(user_data, status, 0),
+            Served::Whole(user_data) => {
+                self.trace_of_all(What::Cut);
+                self.answer(user_data, status, 0);
+            }
             Served::Part(place) => {
                 let answer = self.engine.pending.overrule(place, status);
                 self.answer_if(answer);

@@ -52,24 +52,21 @@ impl Retries {
 }
 
 impl<P: Platform> Session<P> {
-    /// Keeps a command that the controller refused `now` for a retry. Returns whether it did; otherwise the command has failed.
-    pub(super) fn keep(&mut self, command: &Command, status: nvme_spec::Status, now: u64) -> bool {
-        let Some(delay_ms) = self.retries.delays.before_retry(status, command.work.retries()) else { return false };
+    /// Keeps a command that the controller refused `now` for a retry, and returns the place of its request. Without one the command has
+    /// failed.
+    pub(super) fn keep(&mut self, command: &Command, status: nvme_spec::Status, now: u64) -> Option<u16> {
+        let delay_ms = self.retries.delays.before_retry(status, command.work.retries())?;
         // Memory is taken when a controller first asks for retries, and not by sessions whose controller never does.
-        if self.retries.waiting.try_reserve(1).is_err() {
-            return false;
-        }
+        self.retries.waiting.try_reserve(1).ok()?;
         let place = match command.request {
             Served::Part(place) => place,
-            Served::Whole(user_data) => match self.engine.pending.begin(user_data) {
-                Some(place) => {
-                    if let Some(latencies) = &mut self.latencies {
-                        latencies.taken(place, command.submitted);
-                    }
-                    place
+            Served::Whole(user_data) => {
+                let place = self.engine.pending.begin(user_data)?;
+                if let Some(latencies) = &mut self.latencies {
+                    latencies.taken(place, command.submitted);
                 }
-                None => return false,
-            },
+                place
+            }
         };
         let ticks = self.retries.ticks_per_second.saturating_mul(delay_ms.into()) / 1000;
         let Command { work, first, offset, .. } = *command;
@@ -77,7 +74,7 @@ impl<P: Platform> Session<P> {
         if self.has_too_many_retries() {
             self.refusals_left = 0;
         }
-        true
+        Some(place)
     }
 
     /// Whether entries are left on the ring because of commands that wait.

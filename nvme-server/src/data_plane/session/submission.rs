@@ -3,6 +3,7 @@
 //! [`Session::take_turn`] submits as much as the scheduler's quantum lets it. Most requests go the short way; the general way decides
 //! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut ([`nvme_driver::cursor`]).
 
+use super::trace::Trace;
 use super::{ServeError, Session};
 use crate::data_plane::extents::Extents;
 use crate::data_plane::extents::{self, CommandLimits, Piece};
@@ -79,12 +80,15 @@ fn submit_one<P: Platform>(
     limits: CommandLimits,
     (number, now): (u8, u64),
     request: &Simple,
+    trace: &mut impl Trace,
 ) -> Option<Command> {
     let piece = extents::simple(request, extents, limits)?;
+    let checked = trace.now();
     let Simple { opcode, lba, user_data, segment: Segment { offset, len }, .. } = *request;
     let work = Work::new(number, opcode, len);
     let command = Command { work, submitted: now, first: lba, offset, request: Served::Whole(user_data) };
-    queue.queue.submit(target, opcode, piece, len, command, Accounting::Counted).ok()?;
+    let cid = queue.queue.submit(target, opcode, piece, len, command, Accounting::Counted).ok()?;
+    trace.submitted(opcode, lba, cid, request.blocks, checked);
     Some(command)
 }
 
@@ -139,8 +143,13 @@ impl<P: Platform> Session<P> {
     #[inline]
     pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<Readiness, ServeError> {
         let found = loop {
-            if !self.engine.is_cutting() && self.submit_simple(turn)? == Rest::None {
-                break Readiness::Asleep;
+            if !self.engine.is_cutting() {
+                // The code without a tracer has nothing of it.
+                let rest =
+                    if self.trace.is_some() { self.submit_traced(turn) } else { self.submit_simple(turn, &mut ()) };
+                if rest? == Rest::None {
+                    break Readiness::Asleep;
+                }
             }
             let found = self.wants(turn.queues)?;
             if found != Readiness::WaitsTurn || turn.left == 0 {
@@ -152,6 +161,15 @@ impl<P: Platform> Session<P> {
         Ok(found)
     }
 
+    /// [`Session::submit_simple`] with a tracer. Where some kinds of requests alone are traced, all go the general way.
+    #[inline(never)]
+    fn submit_traced(&mut self, turn: &mut Turn<'_, P>) -> Result<Rest, RingError> {
+        let Some(mut trace) = self.trace.take_if(|trace| trace.has_all()) else { return Ok(Rest::Unknown) };
+        let rest = self.submit_simple(turn, &mut *trace);
+        self.trace = Some(trace);
+        rest
+    }
+
     /// Submits reads and writes that are one command each, until the ring's next entry is another request or none, the turn
     /// is over, or there is no room. An entry that meets any obstacle stays on the ring: [`Session::submit_next`] decides
     /// about it.
@@ -159,11 +177,12 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// As [`Session::wants`].
     #[inline(always)]
-    fn submit_simple(&mut self, turn: &mut Turn<'_, P>) -> Result<Rest, RingError> {
+    fn submit_simple(&mut self, turn: &mut Turn<'_, P>, trace: &mut impl Trace) -> Result<Rest, RingError> {
         let Some(number) = self.queue_with_room(turn.queues) else { return Ok(Rest::Unknown) };
         let Turn { queues, extents, batch, limits, now, .. } = turn;
         let Some(queue) = queues.get_mut(number) else { return Ok(Rest::Unknown) };
         let (limits, now, mut left) = (*limits, *now, turn.left);
+        trace.turn(now, queue.queue.pair.id(), self.ring.taken());
         let (mut count, mut answerable) = (0u32, 0);
         let ended = loop {
             if left == 0 || !queue.has_room() {
@@ -187,9 +206,9 @@ impl<P: Platform> Session<P> {
             let submitted = match request {
                 Simple { opcode: Opcode::Read, .. } => {
                     let read = Simple { opcode: Opcode::Read, ..request };
-                    submit_one(queue, target, extents, limits, (number, now), &read)
+                    submit_one(queue, target, extents, limits, (number, now), &read, trace)
                 }
-                other => submit_one(queue, target, extents, limits, (number, now), &other),
+                other => submit_one(queue, target, extents, limits, (number, now), &other, trace),
             };
             let Some(command) = submitted else { break Ok(Rest::Unknown) };
             self.ring.advance();
@@ -251,6 +270,7 @@ impl<P: Platform> Session<P> {
                     if let Some(latencies) = &mut self.latencies {
                         latencies.taken(place, turn.now);
                     }
+                    self.trace_taken(&request, place, turn.now);
                     return Ok(Taken::Request);
                 }
                 Some(answer) => answer,
@@ -261,6 +281,7 @@ impl<P: Platform> Session<P> {
             }
         };
         self.refuse(turn);
+        self.trace_refused(refusal, turn.now);
         self.answer(entry.user_data, refusal, 0);
         Ok(Taken::Answered)
     }
@@ -332,7 +353,9 @@ impl<P: Platform> Session<P> {
         let (first, offset, request) = (piece.first, piece.offset as u32, Served::Part(place));
         let command = Command { work, submitted: turn.now, first, offset, request };
         let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
-        queue.queue.submit(&self.target, opcode, piece, bytes, command, Accounting::Counted)?;
+        let cid = queue.queue.submit(&self.target, opcode, piece, bytes, command, Accounting::Counted)?;
+        let id = (queue.queue.pair.id(), cid);
+        self.trace_part(opcode, &command, id, place);
         self.in_flight = self.in_flight.wrapping_add(1);
         turn.submitted(&command);
         self.statistics.commands = self.statistics.commands.wrapping_add(1);

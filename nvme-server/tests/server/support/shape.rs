@@ -4,7 +4,7 @@ use nvme_spec::identify;
 use nvme_spec::registers::{Cap, Vs};
 use sim_fault::{CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::NamespaceConfig;
-use sim_nvme::config::{Capabilities, CommandLimits, Config, Recording, Virtualization};
+use sim_nvme::config::{Cache, Capabilities, CommandLimits, Config, Recording, Virtualization};
 
 /// Time of a command that no test finishes.
 pub(super) const FOREVER_NS: u64 = 1 << 62;
@@ -37,6 +37,8 @@ pub(crate) struct Shape {
     pub limits: CommandLimits,
     /// CRDT1 to CRDT3, in units of 100 ms.
     pub retry_delays: [u16; 3],
+    /// There is a volatile write cache.
+    pub cache: bool,
     /// NSSR resets the subsystem.
     pub subsystem_reset: bool,
     /// Virtual functions. That with index i has the secondary controller 1 + i, and a namespace 2 + i can be attached to it.
@@ -83,6 +85,7 @@ pub(super) fn models(shape: &Shape) -> (sim_nvme::Controller, Vec<sim_nvme::Cont
         vectors: Config::default().vectors + shape.flexible,
         virtualization,
         outstanding: 64,
+        cache: shape.cache.then_some(Cache { bytes: 1 << 20, linger_ns: 0 }),
         mdts: shape.mdts,
         limits: shape.limits,
         retry_delays_100ms: shape.retry_delays,

@@ -17,6 +17,7 @@ use blk_api::queue_sharing::QueueSharing;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
+use blk_api::trace::Kinds;
 use pci_api::presence::Visit;
 use platform::alarm::SERVER_US;
 use platform::fake::Start;
@@ -80,6 +81,7 @@ impl Default for Setup {
                 retry_delays: [0; 3],
                 functions: 0,
                 flexible: 0,
+                cache: false,
                 subsystem_reset: false,
             },
             wires: Wires::Msix,
@@ -123,6 +125,7 @@ pub(crate) fn session(tenant: &str, first: u64) -> Tenant {
         completion: Completion::Interrupt,
         ring_entries: 16,
         window_bytes: WINDOW as u64,
+        traced: Kinds::NONE,
     };
     Tenant { config, extents: vec![Extent::new(first, 1000)] }
 }
