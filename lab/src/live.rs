@@ -6,7 +6,7 @@ pub(crate) mod metrics;
 pub(crate) mod operator;
 pub(crate) mod tenant;
 
-use acts::{Act, Acts};
+use acts::{Acts, Order};
 use anyhow::{Context, Result, ensure};
 use operator::Operator;
 use std::path::{Path, PathBuf};
@@ -39,15 +39,22 @@ fn operator(folder: &Path, announcement: &Announcement) -> Result<Operator> {
     Ok(Operator::new(control, Mailbox::open(folder, ram, places)?))
 }
 
-/// The way to change a run's system.
-struct Door {
+/// The way to change a run's system: an operator for each order, so that other commands get their turns.
+struct Way {
     folder: PathBuf,
     announcement: Announcement,
 }
 
-impl Acts for Door {
-    fn act(&self, act: &Act) -> Result<String> {
-        operator(&self.folder, &self.announcement)?.carry_out(act)
+impl Acts for Way {
+    fn offered(&self) -> Vec<&'static str> {
+        self.announcement.control.iter().flat_map(|control| control.acts.iter().map(|act| act.name())).collect()
+    }
+
+    fn act(&self, order: &Order) -> Result<String> {
+        announcement::ensure_going(&self.announcement, &self.folder)?;
+        // The mailbox may have become known since.
+        let now = Announcement::again(&self.folder);
+        order.carry_out(&operator(&self.folder, now.as_ref().unwrap_or(&self.announcement))?)
     }
 }
 
@@ -96,8 +103,9 @@ impl Live {
 
     /// The way to change the system, if the run offers one.
     pub(crate) fn acts(&self) -> Option<Arc<dyn Acts>> {
-        self.announcement.control.as_ref()?;
-        Some(Arc::new(Door { folder: self.folder.clone(), announcement: self.announcement.clone() }))
+        let Self { folder, announcement, .. } = self;
+        announcement.control.as_ref()?;
+        Some(Arc::new(Way { folder: folder.clone(), announcement: announcement.clone() }))
     }
 
     /// The operator. Other commands wait until the value is dropped.

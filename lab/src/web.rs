@@ -8,7 +8,7 @@ mod feed;
 mod page;
 
 use crate::live::Live;
-use crate::live::acts::Act;
+use crate::live::acts::Order;
 use crate::live::metrics;
 use anyhow::{Context as _, Result};
 use axum::Router;
@@ -210,18 +210,20 @@ async fn act(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: String
         return refuse(StatusCode::FORBIDDEN, sentence);
     }
     let Some(acts) = shared.feed.system().and_then(|system| system.acts) else {
-        let sentence = "this run has no control channel: give its scenario [control], and run it again";
+        let sentence = "this run has no control component: give its scenario [control] with `acts`, and run it again";
         return refuse(StatusCode::CONFLICT, sentence);
     };
-    let act: Act = match serde_json::from_str(&body) {
-        Ok(act) => act,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("this is no act: {error}")),
+    let order: Order = match serde_json::from_str(&body) {
+        Ok(order) => order,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("this is no order: {error}")),
     };
     // The system may take its time; readers get their news meanwhile.
-    match tokio::task::spawn_blocking(move || acts.act(&act)).await {
+    match tokio::task::spawn_blocking(move || acts.act(&order)).await {
         Ok(Ok(done)) => answer(StatusCode::OK, PLAIN, format!("{done}\n")),
         Ok(Err(error)) => refuse(StatusCode::UNPROCESSABLE_ENTITY, &format!("{error:#}")),
-        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the control channel has failed: run the scenario again"),
+        Err(_) => {
+            refuse(StatusCode::INTERNAL_SERVER_ERROR, "the control component cannot be asked: run the scenario again")
+        }
     }
 }
 

@@ -21,16 +21,26 @@ use xtask::project::Project;
 
 /// A row of the tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Row(World);
+pub(crate) struct Row {
+    world: World,
+    /// Whether the page's reader can change the system.
+    acts: bool,
+}
 
 /// All rows.
-pub(crate) const ALL: [Row; 2] = [Row(World::Simulator), Row(World::Qemu)];
+pub(crate) const ALL: [Row; 3] = [
+    Row { world: World::Simulator, acts: false },
+    Row { world: World::Qemu, acts: false },
+    Row { world: World::Simulator, acts: true },
+];
 
 /// The sentence of a machine without the judges.
 pub(crate) const MISSING: &str =
     "Chromium or Prometheus is missing; install them with: cargo xtask setup --with-browser";
 /// Words in a line that would change the page, were they HTML.
 const HOSTILE: &str = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
+/// The tenant's rate on the page.
+const RATE: &str = "Number(document.querySelector('tr[data-tenant=alice]')?.dataset.rate)";
 /// Time for which the tenant works while it is watched.
 const MILLISECONDS: u32 = 40_000;
 /// The longest wait for the system's start, with the programs to build.
@@ -40,9 +50,10 @@ const SOON: Duration = Duration::from_secs(20);
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            World::Qemu => "page of a running system in a browser",
-            World::Simulator => "page of a running simulation in a browser",
+        f.write_str(match (self.world, self.acts) {
+            (_, true) => "buttons of a page in a browser",
+            (World::Qemu, false) => "page of a running system in a browser",
+            (World::Simulator, false) => "page of a running simulation in a browser",
         })
     }
 }
@@ -56,9 +67,10 @@ pub(crate) fn is_installed() -> bool {
 
 impl Row {
     const fn name(self) -> &'static str {
-        match self.0 {
-            World::Qemu => "paged",
-            World::Simulator => "paged-sim",
+        match (self.world, self.acts) {
+            (_, true) => "paged-acts",
+            (World::Qemu, false) => "paged",
+            (World::Simulator, false) => "paged-sim",
         }
     }
 
@@ -66,19 +78,22 @@ impl Row {
     pub(crate) fn check(self, project: &Project) -> Result<Counted> {
         let name = self.name();
         let file = project.target_folder("watched")?.join(format!("{name}.toml"));
-        fs::write(&file, scenario(name, MILLISECONDS))
-            .with_context(|| format!("cannot write {}", project.shown(&file)))?;
+        let mut toml = scenario(name, MILLISECONDS);
+        if self.acts {
+            toml = toml.replace("[telemetry]\n", "[telemetry]\n[control]\nacts = [\"shares\", \"pause\"]\n");
+        }
+        fs::write(&file, toml).with_context(|| format!("cannot write {}", project.shown(&file)))?;
         let user = User { project };
-        match self.0 {
+        match self.world {
             World::Qemu => {
                 // The page comes with the run.
                 let mut served = user.start(&["demo", "--live", "--listen", "127.0.0.1:0"], &file)?;
-                ended(&mut served, |served| judge(&user, name, served))?;
+                ended(&mut served, |served| self.judge(&user, served))?;
             }
             World::Simulator => {
                 let mut run = user.start(&["sim", "--live"], &file)?;
                 let judged =
-                    user.web(name).and_then(|mut served| ended(&mut served, |served| judge(&user, name, served)));
+                    user.web(name).and_then(|mut served| ended(&mut served, |served| self.judge(&user, served)));
                 if judged.is_err() {
                     // It is over anyway, or ends by its timeout.
                     let _ = run.kill();
@@ -90,6 +105,48 @@ impl Row {
         }
         Ok(Counted::one())
     }
+
+    fn judge(self, user: &User<'_>, served: &mut Child) -> Result<()> {
+        let (name, address) = (self.name(), Address::of(served)?);
+        let mut page = Chromium::open(&format!("http://{}/#token={}", address.place, address.token))?;
+        page.wait("the tenant's rate", &format!("{RATE} > {FEWEST}"), START)?;
+        page.wait("a curve", "document.querySelectorAll('.curve[data-tenant=alice] path.p99').length > 0", SOON)?;
+        let busy =
+            "document.querySelectorAll('#graph g.busy[data-from=alice], #graph g.busy[data-to=alice]').length > 0";
+        page.wait("traffic on an edge", busy, SOON)?;
+        if self.acts {
+            clicks(&mut page)?;
+        } else {
+            let none = "document.querySelectorAll('button').length === 0";
+            page.wait("no button, as the run offers no change", none, SOON)?;
+            metrics(&address)?;
+            prometheus(&address)?;
+            refusals(user, name, &address)?;
+            hostile(user.project, name, &mut page)?;
+        }
+        page.wait("the run's end", "document.getElementById('state').textContent.includes('is over')", LONGEST)
+    }
+}
+
+/// The tenant is paused, goes on, and gets a lower limit, by the buttons that the scenario offers and by no other.
+fn clicks(page: &mut Chromium) -> Result<()> {
+    let others = "document.querySelectorAll('button[data-act=kill], button[data-act=revoke]').length === 0";
+    page.wait("only the acts that the scenario offers", others, SOON)?;
+    click(page, "pause")?;
+    page.wait("that a paused tenant does nothing", &format!("{RATE} === 0"), SOON)?;
+    click(page, "resume")?;
+    page.wait("that it goes on", &format!("{RATE} > {FEWEST}"), SOON)?;
+    page.wait("the new limit", "(document.querySelector('input[name=iops]').value = '50/2') === '50/2'", SOON)?;
+    click(page, "set")?;
+    page.wait("the rate within the new limit", &format!("{RATE} > 0 && {RATE} < 100"), SOON)
+}
+
+/// Clicks on the tenant's button, and waits for the answer.
+fn click(page: &mut Chromium, act: &str) -> Result<()> {
+    let button = format!("document.querySelector('tr[data-tenant=alice] button[data-act={act}]')");
+    page.wait(act, &format!("{button}.click() === undefined"), SOON)?;
+    let is_answered = "document.getElementById('answer').textContent.includes('in force after')";
+    page.wait("that it is in force", is_answered, SOON)
 }
 
 /// Judges what a command serves, and that it ends well. It is killed if it does not please.
@@ -142,28 +199,6 @@ impl Address {
         connection.read_to_string(&mut answer).context("the page does not answer")?;
         Ok(answer)
     }
-}
-
-fn judge(user: &User<'_>, name: &str, served: &mut Child) -> Result<()> {
-    let address = Address::of(served)?;
-    let mut page = Chromium::open(&format!("http://{}/#token={}", address.place, address.token))?;
-    page.wait(
-        "the tenant's rate",
-        &format!("Number(document.querySelector('tr[data-tenant=alice]')?.dataset.rate) > {FEWEST}"),
-        START,
-    )?;
-    page.wait("a curve", "document.querySelectorAll('.curve[data-tenant=alice] path.p99').length > 0", SOON)?;
-    page.wait(
-        "traffic on an edge",
-        "document.querySelectorAll('#graph g.busy[data-from=alice], #graph g.busy[data-to=alice]').length > 0",
-        SOON,
-    )?;
-    page.wait("no button, as the run offers no change", "document.querySelectorAll('button').length === 0", SOON)?;
-    metrics(&address)?;
-    prometheus(&address)?;
-    refusals(user, name, &address)?;
-    hostile(user.project, name, &mut page)?;
-    page.wait("the run's end", "document.getElementById('state').textContent.includes('is over')", LONGEST)
 }
 
 /// promtool has no complaint about the metrics, and their form is OpenMetrics.
@@ -235,7 +270,7 @@ fn refusals(user: &User<'_>, name: &str, address: &Address) -> Result<()> {
     let wrong = act("0123")?;
     ensure!(wrong.contains("403") && wrong.contains("the token is missing or wrong"), "a wrong token: {wrong}");
     let without = act(&address.token)?;
-    ensure!(without.contains("409") && without.contains("no control channel"), "no control channel: {without}");
+    ensure!(without.contains("409") && without.contains("no control component"), "no control component: {without}");
     let second = user.asks(&["web", name, "--listen", &address.place])?;
     let said = text(&second.stderr);
     ensure!(!second.status.success() && said.contains("is taken by another program"), "a port that is taken: {said}");

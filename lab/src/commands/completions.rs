@@ -111,7 +111,10 @@ mod tests {
              try cargo b; try cargo xtask soa; try cargo xtask sim --see; try cargo xtask demo --device ''; \
              try cargo xtask demo two; try cargo xtask sim --arch ''; try cargo xtask demo --arch ''"
         );
-        let output = Command::new("bash").args(["--norc", "-c", &test]).output().unwrap();
+        // Longer than an argument may be.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, test).unwrap();
+        let output = Command::new("bash").arg("--norc").arg(file.path()).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout);
         assert_eq!(
             printed.lines().collect::<Vec<_>>(),

@@ -1,13 +1,11 @@
 //! `cargo xtask ctl`: what a script asks of a running system.
 
 use crate::live::Live;
-use crate::live::operator::{blocks, share_change};
+use crate::live::acts::Order;
 use crate::live::tenant::Tenant;
 use crate::live::{metrics, tenant};
 use anyhow::Result;
-use blk_api::extent::{Blocks, Extent};
 use clap::{Args, Subcommand};
-use control_api::{Act, Request};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,48 +48,8 @@ enum Asked {
         #[command(subcommand)]
         trace: Trace,
     },
-    /// Change a tenant's share: its class, weight, limits or queue pairs
-    Set {
-        /// The tenant
-        tenant: String,
-        /// The values: class=high, weight=2, iops=A/B for A a second and B at once, iops=none, bandwidth=A/B, queue-pairs=2, depth=8
-        #[arg(required = true, value_name = "KEY=VALUE")]
-        values: Vec<String>,
-    },
-    /// Take a tenant's rights to blocks of its namespace
-    Revoke {
-        /// The tenant
-        tenant: String,
-        /// The blocks, as 131200+128
-        #[arg(value_name = "FIRST+COUNT")]
-        blocks: String,
-    },
-    /// Give a tenant rights to blocks of its namespace that it numbers
-    Grant {
-        /// The tenant
-        tenant: String,
-        /// The blocks, as 131200+128
-        #[arg(value_name = "FIRST+COUNT")]
-        blocks: String,
-        /// Not to write
-        #[arg(long)]
-        read_only: bool,
-    },
-    /// Stop a component as if it had faulted; it is restarted as its scenario says
-    Kill {
-        /// The component
-        component: String,
-    },
-    /// Suspend a tenant's client
-    Pause {
-        /// The tenant
-        tenant: String,
-    },
-    /// Let a suspended client go on
-    Resume {
-        /// The tenant
-        tenant: String,
-    },
+    #[command(flatten)]
+    Act(Order),
 }
 
 #[derive(Debug, Subcommand)]
@@ -115,31 +73,6 @@ struct Tenants<'a> {
     format: u32,
     scenario: &'a str,
     tenants: &'a [Tenant],
-}
-
-/// Has an act carried out, and says what happened.
-fn carry_out(live: &Live, asked: &Asked) -> Result<()> {
-    let operator = live.operator()?;
-    let (act, request, name) = match asked {
-        Asked::Tenants { .. } | Asked::Metrics | Asked::Trace { .. } => return Ok(()),
-        Asked::Set { tenant: name, values } => {
-            let change = share_change(values)?;
-            (Act::Shares, Request::Share { tenant: operator.component(name)?, change }, name)
-        }
-        Asked::Revoke { tenant: name, blocks: range } => {
-            (Act::Rights, Request::Revoke { tenant: operator.component(name)?, blocks: blocks(range)? }, name)
-        }
-        Asked::Grant { tenant: name, blocks: range, read_only } => {
-            let Blocks { first, blocks } = blocks(range)?;
-            let extent = Extent { first, blocks, writable: !read_only };
-            (Act::Rights, Request::Grant { tenant: operator.component(name)?, extent }, name)
-        }
-        Asked::Kill { component } => (Act::Kill, Request::Kill(operator.component(component)?), component),
-        Asked::Pause { tenant: name } => (Act::Pause, Request::Pause(operator.component(name)?), name),
-        Asked::Resume { tenant: name } => (Act::Pause, Request::Resume(operator.component(name)?), name),
-    };
-    let took = operator.act(act, &request)?;
-    out::line(format_args!("{name}: in force after {:.1} us", took.as_nanos() as f64 / 1e3))
 }
 
 /// Asks the running system.
@@ -173,7 +106,7 @@ pub(crate) fn run(project: &Project, ctl: &Ctl) -> Result<ExitCode> {
             let incomplete = requests.incomplete;
             out::line(format_args!("saved {saved} requests; {incomplete} incomplete; {lost} events lost"))?;
         }
-        act => carry_out(&live, act)?,
+        Asked::Act(order) => out::line(format_args!("{}", order.carry_out(&live.operator()?)?))?,
     }
     Ok(ExitCode::SUCCESS)
 }

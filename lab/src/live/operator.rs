@@ -1,6 +1,5 @@
 //! An operator's acts on a running system: in words, and by the control component's mailbox.
 
-use super::acts;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blk_api::config::{Class, RateLimit};
 use blk_api::extent::{Blocks, Extent};
@@ -63,34 +62,6 @@ impl Operator {
 }
 
 impl Operator {
-    /// Carries out what somebody asked for on the web page. Returns a sentence about what is in force.
-    ///
-    /// # Errors
-    /// As [`Operator::act`].
-    pub(crate) fn carry_out(&self, asked: &acts::Act) -> Result<String> {
-        let (act, request, name) = match asked {
-            acts::Act::Set { tenant, class, iops, bandwidth } => {
-                let limit = |limit: acts::Limit| Limit::Of(limit.rate());
-                let (iops, bandwidth) = (iops.map(limit), bandwidth.map(limit));
-                let change = ShareChange { class: *class, iops, bandwidth, ..ShareChange::default() };
-                (Act::Shares, Request::Share { tenant: self.component(tenant)?, change }, tenant)
-            }
-            acts::Act::Revoke { tenant, first, blocks } => {
-                let blocks = Blocks { first: *first, blocks: *blocks };
-                (Act::Rights, Request::Revoke { tenant: self.component(tenant)?, blocks }, tenant)
-            }
-            acts::Act::Grant { tenant, first, blocks, writable } => {
-                let extent = Extent { first: *first, blocks: *blocks, writable: *writable };
-                (Act::Rights, Request::Grant { tenant: self.component(tenant)?, extent }, tenant)
-            }
-            acts::Act::Pause { component } => (Act::Pause, Request::Pause(self.component(component)?), component),
-            acts::Act::Resume { component } => (Act::Pause, Request::Resume(self.component(component)?), component),
-            acts::Act::Kill { component } => (Act::Kill, Request::Kill(self.component(component)?), component),
-        };
-        let took = self.act(act, &request)?;
-        Ok(format!("{name}: in force after {:.1} us", took.as_nanos() as f64 / 1e3))
-    }
-
     /// Takes all blocks of a tenant, or gives them back as the scenario does.
     ///
     /// # Errors

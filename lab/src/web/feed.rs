@@ -120,8 +120,8 @@ struct News {
     readings: Vec<Reading>,
     /// Lines about what happened.
     log: Vec<String>,
-    /// Whether the run offers changes.
-    acts: bool,
+    /// The acts that the run offers.
+    acts: Vec<&'static str>,
     /// The sentence about the run's end.
     #[serde(skip_serializing_if = "Option::is_none")]
     over: Option<String>,
@@ -181,7 +181,12 @@ impl Feed {
         let news = News {
             readings: state.readings.since(&mut seen.readings),
             log: state.log.since(&mut seen.log),
-            acts: state.system.as_ref().is_some_and(|system| system.acts.is_some()),
+            acts: state
+                .system
+                .iter()
+                .filter_map(|system| system.acts.as_ref())
+                .flat_map(|acts| acts.offered())
+                .collect(),
             over: state.over.clone().filter(|_| !seen.is_over),
         };
         drop(state);

@@ -9,7 +9,8 @@ const byId = (id) => document.getElementById(id);
 // By name, the elements of each tenant.
 const tenants = new Map();
 let readings = [];
-let offersActs = false;
+// The acts that the run offers to those who have the token.
+let offered = [];
 
 function element(name, text, kind) {
   const made = document.createElement(name);
@@ -158,9 +159,9 @@ function showServers(last) {
   servers.querySelectorAll('p').forEach((line) => line.remove());
   servers.prepend(...shown);
   for (const { server } of last.servers) {
-    if (!offersActs || [...servers.querySelectorAll('.acts')].some((one) => one.dataset.component === server)) continue;
-    const acts = ofComponent(server, ['kill']);
-    acts.prepend(element('span', server));
+    if (!offered.includes('kill') || [...servers.querySelectorAll('.acts')].some((one) => one.dataset.component === server)) continue;
+    const acts = ofComponent(server);
+    acts.append(element('span', server), button('kill', () => ({ act: 'kill', component: server })));
     servers.append(acts);
   }
 }
@@ -198,34 +199,28 @@ function field(name, hint) {
 function ofComponent(component, names) {
   const made = element('span', undefined, 'acts');
   made.dataset.component = component;
-  for (const name of names) made.append(button(name, () => ({ act: name, component })));
   return made;
 }
 
-function addActs(tenant) {
-  const made = ofTenant(tenant.tenant);
-  if (!offersActs || made.acts) return;
-  const name = tenant.tenant;
-  made.acts = ofComponent(name, ['pause', 'resume', 'kill']);
-  const choice = element('select');
-  choice.name = 'class';
-  for (const one of ['urgent', 'high', 'medium', 'low']) choice.append(element('option', one));
-  choice.value = tenant.class ?? 'medium';
-  const iops = field('iops', 'IOPS/burst');
-  const blocks = field('blocks', 'first+blocks');
-  const limit = () => {
-    const [per_second, burst] = iops.value.split('/').map(Number);
-    return iops.value ? { per_second, burst: burst || 1 } : undefined;
-  };
-  const extent = () => {
-    const [first, count] = blocks.value.split('+').map(Number);
-    return { first, blocks: count };
-  };
-  made.acts.append(
-    choice, iops, button('set', () => ({ act: 'set', tenant: name, class: choice.value, iops: limit() })),
-    blocks, button('revoke', () => ({ act: 'revoke', tenant: name, ...extent() })),
-    button('grant', () => ({ act: 'grant', tenant: name, ...extent(), writable: true })),
-  );
+function addActs({ tenant, class: now }) {
+  const made = ofTenant(tenant);
+  if (!offered.length || made.acts) return;
+  made.acts = ofComponent(tenant);
+  if (offered.includes('shares')) {
+    const choice = element('select');
+    choice.name = 'class';
+    for (const one of ['urgent', 'high', 'medium', 'low']) choice.append(element('option', one));
+    choice.value = now ?? 'medium';
+    const iops = field('iops', 'IOPS/at once');
+    const values = () => [`class=${choice.value}`, ...(iops.value ? [`iops=${iops.value}`] : [])];
+    made.acts.append(choice, iops, button('set', () => ({ act: 'set', tenant, values: values() })));
+  }
+  if (offered.includes('rights')) {
+    const blocks = field('blocks', 'first+count');
+    for (const name of ['revoke', 'grant']) made.acts.append(name === 'revoke' ? blocks : '', button(name, () => ({ act: name, tenant, blocks: blocks.value })));
+  }
+  if (offered.includes('pause')) for (const name of ['pause', 'resume']) made.acts.append(button(name, () => ({ act: name, tenant })));
+  if (offered.includes('kill')) made.acts.append(button('kill', () => ({ act: 'kill', component: tenant })));
   made.cells[13].append(made.acts);
 }
 
@@ -248,7 +243,7 @@ function watch() {
   events.addEventListener('error', () => { byId('state').textContent = 'connecting'; });
   events.addEventListener('message', ({ data }) => {
     const news = JSON.parse(data);
-    offersActs = news.acts && token !== null;
+    offered = token === null ? [] : news.acts;
     readings = readings.concat(news.readings).slice(-MOST_READINGS);
     showLog(news.log);
     const last = readings.at(-1);

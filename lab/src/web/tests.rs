@@ -1,6 +1,6 @@
 use super::feed::System;
 use super::*;
-use crate::live::acts::Acts;
+use crate::live::acts::{Acts, Order};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Mutex;
@@ -8,13 +8,17 @@ use xtask::telemetry::sample::Sample;
 
 /// A system that only remembers what it was asked for.
 #[derive(Default)]
-struct Asked(Mutex<Vec<Act>>);
+struct Asked(Mutex<Vec<Order>>);
 
 impl Acts for Asked {
-    fn act(&self, act: &Act) -> Result<String> {
+    fn offered(&self) -> Vec<&'static str> {
+        vec!["kill"]
+    }
+
+    fn act(&self, act: &Order) -> Result<String> {
         self.0.lock().unwrap().push(act.clone());
         match act {
-            Act::Kill { component } if component == "nobody" => anyhow::bail!("there is no component 'nobody'"),
+            Order::Kill { component } if component == "nobody" => anyhow::bail!("there is no component 'nobody'"),
             _ => Ok("it is done".into()),
         }
     }
@@ -56,14 +60,14 @@ fn a_change_needs_the_token_and_a_run_that_offers_it() {
             "{answer}"
         );
     }
-    assert!(act(&web, &web.token, "{").contains("this is no act"));
+    assert!(act(&web, &web.token, "{").contains("this is no order"));
     assert!(system.0.lock().unwrap().is_empty());
     let done = act(&web, &web.token, kill);
     assert!(done.starts_with("HTTP/1.1 200") && done.ends_with("it is done\n"), "{done}");
     assert!(
         act(&web, &web.token, &kill.replace("nvme-server", "nobody")).ends_with("there is no component 'nobody'\n")
     );
-    assert_eq!(system.0.lock().unwrap()[0], Act::Kill { component: "nvme-server".into() });
+    assert_eq!(system.0.lock().unwrap()[0], Order::Kill { component: "nvme-server".into() });
 }
 
 #[test]
