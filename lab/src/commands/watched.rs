@@ -60,10 +60,11 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(300);
 const LIMIT: f64 = 1000.0;
 pub(crate) const FEWEST: f64 = 300.0;
 
-/// The scenario, with this name and for so long.
-pub(crate) fn scenario(name: &str, milliseconds: u32) -> String {
+/// The scenario, with this name and for so long. An operator has these acts.
+pub(crate) fn scenario(name: &str, milliseconds: u32, acts: &[&str]) -> String {
+    let control = if acts.is_empty() { String::new() } else { format!("[control]\nacts = {acts:?}\n") };
     format!(
-        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\ntrace_pages = 16\n[control]\nacts = [\"shares\", \"kill\", \"pause\"]\n[expect]\ntimeout_seconds = 120\n\
+        "name = \"{name}\"\ndescription = \"it is watched\"\n[telemetry]\ntrace_pages = 16\n{control}[expect]\ntimeout_seconds = 120\n\
          [[controller]]\nname = \"disk\"\n[[controller.namespace]]\nsize = \"16M\"\nbackend = \"null\"\n\
          [[tenant]]\nname = \"alice\"\nclass = \"high\"\nqueue_pairs = 1\ndepth = 8\n\
          iops = {{ per_second = 1_000, burst = 8 }}\nextents = [{{ first = 0, blocks = 4096 }}]\nprogram.name = \"bench\"\n\
@@ -75,7 +76,8 @@ pub(crate) fn scenario(name: &str, milliseconds: u32) -> String {
 pub(crate) fn check(project: &Project, world: World) -> Result<Counted> {
     let name = world.scenario();
     let file = project.target_folder("watched")?.join(format!("{name}.toml"));
-    fs::write(&file, scenario(name, 25_000)).with_context(|| format!("cannot write {}", project.shown(&file)))?;
+    let text_of = scenario(name, 25_000, &["shares", "kill", "pause"]);
+    fs::write(&file, text_of).with_context(|| format!("cannot write {}", project.shown(&file)))?;
     let user = User { project };
     let mut run = user.start(world.words(), &file)?;
     let watched = user.watch(name, &mut run).and_then(|()| user.steer(name));

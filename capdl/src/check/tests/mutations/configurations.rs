@@ -91,7 +91,7 @@ fn variants(refusal: &str) -> Vec<String> {
 }
 
 /// Values of variants with data, which no word stands for, and of parts that are left out.
-fn with_data() -> [Value; 8] {
+fn with_data() -> [Value; 9] {
     let share = json!({"class": "low", "weight": 1, "iops": null, "bandwidth": null, "queue_pairs": 1, "depth": 1});
     [
         json!({"shared": {"queue_pairs": 1, "depth": 1}}),
@@ -102,6 +102,7 @@ fn with_data() -> [Value; 8] {
         json!({"per_second": 5000, "burst": 5000}),
         json!({"Revoke": [{"first": 0, "blocks": 1}]}),
         json!({"Entitle": share}),
+        json!({"rights": 1, "window_bytes": 4096}),
     ]
 }
 
