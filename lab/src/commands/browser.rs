@@ -90,8 +90,9 @@ impl Row {
             }
             World::Simulator => {
                 let mut run = user.start(&["sim", "--live"], &file)?;
-                let judged =
-                    user.web(name).and_then(|mut served| ended(&mut served, |served| self.judge(&user, served)));
+                let judged = user
+                    .web(name, &mut run)
+                    .and_then(|mut served| ended(&mut served, |served| self.judge(&user, served)));
                 if judged.is_err() {
                     // It is over anyway, or ends by its timeout.
                     let _ = run.kill();
@@ -164,10 +165,11 @@ fn ended(served: &mut Child, judge: impl FnOnce(&mut Child) -> Result<()>) -> Re
 
 impl User<'_> {
     /// The command `web` of a run that starts.
-    fn web(&self, name: &str) -> Result<Child> {
+    fn web(&self, name: &str, run: &mut Child) -> Result<Child> {
         let since = Instant::now();
         while !self.asks(&["ctl", "tenants", "--run", name])?.status.success() {
-            ensure!(since.elapsed() < LONGEST, "the run of {name} does not start");
+            let has_ended = run.try_wait().context("cannot wait for the run")?.is_some();
+            ensure!(!has_ended && since.elapsed() < LONGEST, "the run of {name} does not start");
         }
         self.start(&["web", "--listen", "127.0.0.1:0"], Path::new(name))
     }
