@@ -50,7 +50,7 @@ impl fmt::Display for World {
 }
 
 impl World {
-    /// All of them.
+    /// All worlds.
     pub(crate) const ALL: [Self; 3] = [Self::Simulator, Self::Qemu(Arch::X86_64), Self::Qemu(Arch::Aarch64)];
 }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Request {
     /// The tenant.
     pub tenant: String,
-    /// Its server.
+    /// The tenant's server.
     pub server: String,
     /// Number of the session's opening among those that were seen, and the request's number in it.
     pub opening: u32,
