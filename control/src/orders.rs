@@ -7,6 +7,9 @@ use control_api::{Config, Refusal, Request, names, supervisor};
 use platform::{Cap, Endpoint, Environment, Kernel, Message, Platform};
 use zerocopy::{Immutable, IntoBytes};
 
+/// Signals and ticks for which an order may stay under way: some five seconds. A server that stays dead carries out nothing.
+const PATIENCE: u32 = 100;
+
 /// The callees, and the tenants as they know them.
 pub(crate) struct Orders<P> {
     platform: P,
@@ -55,7 +58,7 @@ impl<P: Platform> Orders<P> {
         Ok((endpoint, known.session))
     }
 
-    /// Orders a change, and waits until it is in force. The policy component signals when it is over.
+    /// Orders a change, and waits until it is in force, but not without end. The policy component signals when it is over.
     async fn order<T: IntoBytes + Immutable>(
         &self,
         endpoint: Cap<Endpoint>,
@@ -63,7 +66,7 @@ impl<P: Platform> Orders<P> {
         order: &T,
     ) -> Result<(), Refusal> {
         self.call(endpoint, &Message::with(label, order)).await?;
-        loop {
+        for _ in 0..PATIENCE {
             match self.call(endpoint, &Message::new(OUTCOME)).await {
                 Err(Refusal::Policy { label, values })
                     if policy::Refusal::of(&Message::from_words(label, &values)) == policy::Refusal::Busy =>
@@ -74,6 +77,7 @@ impl<P: Platform> Orders<P> {
                 outcome => return outcome,
             }
         }
+        Err(Refusal::Late)
     }
 
     async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Result<(), Refusal> {

@@ -80,6 +80,8 @@ pub enum Refusal {
     NotAllowed,
     /// There is no tenant with this number.
     NoTenant(u16),
+    /// The change is not in force after some seconds. The policy component goes on, and takes no other order until then.
+    Late,
     /// The policy component refuses: the label and the values of its answer ([`blk_api::policy::Refusal::of`]).
     Policy {
         /// The label.

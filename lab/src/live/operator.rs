@@ -87,6 +87,7 @@ fn reason(refusal: Refusal) -> String {
         Refusal::Malformed => "the control component is of another version than this command".into(),
         Refusal::NotAllowed => "the scenario does not allow that".into(),
         Refusal::NoTenant(_) => "that is no tenant".into(),
+        Refusal::Late => "it is not in force after some seconds, and follows when the tenant's server answers".into(),
         Refusal::Policy { label, values } => policy::Refusal::of(&Message::from_words(label, &values)).to_string(),
         Refusal::Supervisor(refusal) => refusal.to_string(),
     }

@@ -18,8 +18,8 @@ use zerocopy::IntoBytes;
 
 /// Virtual time between two looks.
 const STEP_NS: u64 = 50_000;
-/// The longest wait for an answer: two ticks.
-const PATIENCE_NS: u64 = 100_000_000;
+/// The longest wait for an answer: an order whose server stays dead is answered after some seconds, any other after two ticks.
+const PATIENCE_NS: u64 = 6_000_000_000;
 
 /// The longest wait for the end of all loads: a tenant with a low limit writes its blocks for a second first.
 const LONGEST_NS: u64 = 10_000_000_000;
@@ -253,6 +253,20 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     system.has(&Request::Kill(bob));
     let (_, findings) = system.end();
     assert_eq!(findings, "");
+}
+
+#[test]
+fn an_order_that_nobody_carries_out_is_answered_after_some_seconds() {
+    let mut scenario = controlled(100);
+    scenario.server.restart.times = 0;
+    let mut system = System::start(&scenario);
+    system.pass_ms(50);
+    system.has(&Request::Kill(system.component("nvme-server")));
+    let heavy = ShareChange { weight: Some(2), ..ShareChange::default() };
+    assert_eq!(refused(system.share("alice", heavy)), Refusal::Late);
+    // The policy component still has it, and the control component goes on.
+    assert_eq!(policys(system.share("alice", heavy)), PolicyRefusal::Busy);
+    system.has(&Request::Nothing);
 }
 
 #[test]
