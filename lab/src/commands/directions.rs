@@ -93,7 +93,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ),
     ("policy", &["blk-api", "platform", "platform-sel4", "report"]),
     ("nvme-probe", &["blk-api", "nvme-driver", "nvme-spec", "platform", "platform-sel4", "report", "workload"]),
-    ("blk-client", &["blk-api", "nvme-driver", "nvme-spec", "pci-api", "platform", "report", "workload"]),
+    ("blk-client", &["blk-api", "nvme-driver", "nvme-spec", "pci-api", "platform", "report", "telemetry", "workload"]),
     ("bench", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("digest", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),
     ("flood", &["blk-api", "blk-client", "platform", "platform-sel4", "report", "workload"]),

@@ -73,12 +73,24 @@ pub fn configured(
     tenants: &[Tenant],
     class_weights: ClassWeights,
 ) -> Result<Box<dyn Policy>, ShareError> {
-    Ok(match policy {
-        SchedulingPolicy::RoundRobin => Box::new(RoundRobin::new(tenants)?),
-        SchedulingPolicy::Dedicated => Box::new(Dedicated::new(tenants)?),
-        SchedulingPolicy::Weighted => Box::new(Weighted::new(tenants, class_weights)?),
+    match policy {
+        SchedulingPolicy::RoundRobin => boxed(|| RoundRobin::new(tenants)),
+        SchedulingPolicy::Dedicated => boxed(|| Dedicated::new(tenants)),
+        SchedulingPolicy::Weighted => boxed(|| Weighted::new(tenants, class_weights)),
         // Until the controller reports that it weighs queues, which many do not.
-        SchedulingPolicy::DeviceDirect => Box::new(Weighted::new(tenants, ClassWeights::EQUAL)?),
-        SchedulingPolicy::Paced => Box::new(Paced::new(tenants)?),
-    })
+        SchedulingPolicy::DeviceDirect => boxed(|| Weighted::new(tenants, ClassWeights::EQUAL)),
+        SchedulingPolicy::Paced => boxed(|| Paced::new(tenants)),
+    }
+}
+
+/// Makes a policy and puts it into a box. Policies are tens of kilobytes large, so each kind is made in a stack frame of its own, and a
+/// caller that chooses one of several has the frames of none.
+///
+/// # Errors
+/// Those of `make`.
+#[inline(never)]
+pub fn boxed<P: Policy + 'static>(
+    make: impl FnOnce() -> Result<P, ShareError>,
+) -> Result<Box<dyn Policy>, ShareError> {
+    Ok(Box::new(make()?))
 }

@@ -10,6 +10,7 @@ use blk_api::config::{Class, RateLimit, SchedulingPolicy, ServerConfig, SessionC
 use blk_api::request::Opcode;
 use scheduler::{
     Commands, Decision, DeviceDirect, MAX_SESSIONS, Policy, Quantum, SessionId, Share, ShareError, StrictUrgent, Tenant,
+    boxed,
 };
 
 /// The configured scheduling policy, with its state of the sessions.
@@ -63,8 +64,8 @@ impl Schedule {
             })
             .collect();
         self.policy = match config.policy {
-            SchedulingPolicy::DeviceDirect => Box::new(DeviceDirect::new(&tenants)?),
-            _ => Box::new(StrictUrgent::new(&tenants)?),
+            SchedulingPolicy::DeviceDirect => boxed(|| DeviceDirect::new(&tenants))?,
+            _ => boxed(|| StrictUrgent::new(&tenants))?,
         };
         Ok(())
     }
