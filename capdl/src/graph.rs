@@ -134,8 +134,9 @@ impl Layout {
             y += 150 + GAP;
         }
         for client in of_role(Role::Client).filter(|client| !placed[*client]).chain(of_role(Role::Control)) {
-            // A lane for each policy component, where a control component has some.
-            let height = 104.max(links.iter().filter(|link| link.from == client).count() as i32 * LANE + 14);
+            // Lanes to policy components, where a control component has some.
+            let lanes = of_role(Role::Policy).flat_map(|one| links.iter().filter(move |link| link.joins(client, one)));
+            let height = 104.max((lanes.count() as i32 + 1) * LANE);
             places[client] = Place { x: CLIENTS_X, y, width: CLIENTS_WIDTH, height };
             y += height + GAP;
         }
@@ -228,7 +229,7 @@ impl Drawing<'_> {
                     continue;
                 }
                 if above == Role::Policy {
-                    self.along_rail(&between, right, other);
+                    self.along_rail(&between, right, left);
                     continue;
                 }
                 let asks = self.links.iter().any(|link| link.from == right && self.role(link.to) == Role::Policy);
@@ -253,18 +254,24 @@ impl Drawing<'_> {
         }
     }
 
-    /// Draws the lines from a client to the policy component, below those to the server.
-    fn along_rail(&mut self, between: &[Link], client: usize, policy: Place) {
-        let is_server = |index: usize| self.role(index) == Role::NvmeServer;
-        let joins =
-            |link: &&Link| (link.from == client && is_server(link.to)) || (link.to == client && is_server(link.from));
-        let above = self.links.iter().filter(joins).count() as i32;
-        let place = self.layout.places[client];
-        let y = place.y + place.height / 2 - above * LANE / 2 + above * LANE;
+    /// Draws the lines between a client or a control component and a policy component, below those to servers and to the policy
+    /// components before it.
+    fn along_rail(&mut self, between: &[Link], client: usize, policy: usize) {
+        let with = |index: usize| self.links.iter().filter(|link| link.joins(client, index)).count() as i32;
+        let of_role = |role: Role| (0..self.layout.places.len()).filter(move |index| self.role(*index) == role);
+        let servers: i32 = of_role(Role::NvmeServer).map(with).sum();
+        let policies: i32 = of_role(Role::Policy).map(with).sum();
+        let before: i32 = of_role(Role::Policy).filter(|index| *index < policy).map(with).sum();
+        let (place, policy) = (self.layout.places[client], self.layout.places[policy]);
+        let first = place.y + place.height / 2 - (servers + policies - 1) * LANE / 2 + (servers + before) * LANE;
         let (_, end) = policy.middle();
-        for link in between {
+        for (link, number) in between.iter().zip(0..) {
             let (ink, dashed, head) = style(link.kind);
-            let points = vec![(place.x, y), (POLICY_RAIL_X, y), (POLICY_RAIL_X, end), (policy.right(), end)];
+            let y = first + number * LANE;
+            let mut points = vec![(place.x, y), (POLICY_RAIL_X, y), (POLICY_RAIL_X, end), (policy.right(), end)];
+            if link.from != client {
+                points.reverse();
+            }
             self.link(link, &Line { points, ink, dashed, head });
             self.canvas.centred(POLICY_RAIL_X + (place.x - POLICY_RAIL_X) / 2, y - 5, 11, ink, &link.label);
         }
