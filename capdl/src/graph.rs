@@ -257,11 +257,13 @@ impl Drawing<'_> {
     /// Draws the lines between a client or a control component and a policy component, below those to servers and to the policy
     /// components before it.
     fn along_rail(&mut self, between: &[Link], client: usize, policy: usize) {
-        let with = |index: usize| self.links.iter().filter(|link| link.joins(client, index)).count() as i32;
-        let of_role = |role: Role| (0..self.layout.places.len()).filter(move |index| self.role(*index) == role);
-        let servers: i32 = of_role(Role::NvmeServer).map(with).sum();
-        let policies: i32 = of_role(Role::Policy).map(with).sum();
-        let before: i32 = of_role(Role::Policy).filter(|index| *index < policy).map(with).sum();
+        let lanes = |role: Role, end: usize| {
+            let all = (0..end).filter(|index| self.role(*index) == role);
+            all.map(|index| self.links.iter().filter(|link| link.joins(client, index)).count() as i32).sum::<i32>()
+        };
+        let end = self.layout.places.len();
+        let (servers, policies, before) =
+            (lanes(Role::NvmeServer, end), lanes(Role::Policy, end), lanes(Role::Policy, policy));
         let (place, policy) = (self.layout.places[client], self.layout.places[policy]);
         let first = place.y + place.height / 2 - (servers + policies - 1) * LANE / 2 + (servers + before) * LANE;
         let (_, end) = policy.middle();

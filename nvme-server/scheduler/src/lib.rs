@@ -89,8 +89,6 @@ pub fn configured(
 /// # Errors
 /// Those of `make`.
 #[inline(never)]
-pub fn boxed<P: Policy + 'static>(
-    make: impl FnOnce() -> Result<P, ShareError>,
-) -> Result<Box<dyn Policy>, ShareError> {
+pub fn boxed<P: Policy + 'static>(make: impl FnOnce() -> Result<P, ShareError>) -> Result<Box<dyn Policy>, ShareError> {
     Ok(Box::new(make()?))
 }

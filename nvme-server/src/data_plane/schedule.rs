@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use blk_api::config::{Class, RateLimit, SchedulingPolicy, ServerConfig, SessionConfig};
 use blk_api::request::Opcode;
 use scheduler::{
-    Commands, Decision, DeviceDirect, MAX_SESSIONS, Policy, Quantum, SessionId, Share, ShareError, StrictUrgent, Tenant,
-    boxed,
+    Commands, Decision, DeviceDirect, MAX_SESSIONS, Policy, Quantum, SessionId, Share, ShareError, StrictUrgent,
+    Tenant, boxed,
 };
 
 /// The configured scheduling policy, with its state of the sessions.
