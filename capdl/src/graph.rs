@@ -413,7 +413,7 @@ const fn purpose(role: Role) -> &'static [&'static str] {
         Role::Policy => &["", "says which blocks sessions", "may touch, reaches none"],
         Role::Probe => &["", "drives the controller to see", "what DMA is stopped"],
         Role::EduDriver => &["", "takes the edu device's", "interrupts"],
-        Role::Control => &["acts for an operator: orders", "policy components and the", "root task"],
+        Role::Control => &["acts for an operator"],
         Role::Client => &[],
     }
 }
