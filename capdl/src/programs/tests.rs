@@ -67,9 +67,9 @@ pub(crate) fn samples() -> Programs {
 /// All programs of a system, for an architecture.
 pub(crate) fn samples_for(arch: Arch) -> Programs {
     // A user's own, too.
-    let names = TABLE.iter().map(|row| row.name).filter(|name| *name != ROOT_TASK).chain(["fat"]);
-    let bases = (2u64..).map(|number| number << 24);
-    names.zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample_for(arch, base)))
+    let own = own_base(0).map(|base| ("fat", base));
+    let all = TABLE.iter().filter(|row| row.name != ROOT_TASK).map(|row| (row.name, row.base)).chain(own);
+    all.fold(Programs::new(), |programs, (name, base)| programs.with(name, sample_for(arch, base)))
 }
 
 fn refusal(entry: u64, segments: &[Written]) -> String {
