@@ -36,7 +36,7 @@ pub(crate) const GATES: &[Gate] = &[
     // name, x86_64, AArch64, doorbells, goal
     gate("ipc-call", 1_200.0, 1_200.0, 0.0, Some(1_200.0)),
     gate("signal-wait", 1_453.0, 1_401.0, 0.0, None),
-    gate("read-4k-qd1-interrupt", 4_600.0, 4_750.0, 2.0, Some(4_500.0)),
+    gate("read-4k-qd1-interrupt", 4_640.0, 4_750.0, 2.0, Some(4_500.0)),
     gate("read-4k-qd1-polled", 6_545.0, 6_545.0, 2.0, None),
     gate("read-4k-qd1-hybrid", 4_650.0, 4_850.0, 2.0, None),
     gate("read-4k-qd32-interrupt", 600.0, 600.0, 0.1, Some(600.0)),
