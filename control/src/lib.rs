@@ -1,6 +1,6 @@
 //! The control component: carries out what an operator on the build machine asks of a running system, as far as its capabilities go.
 //!
-//! It reads requests in its mailbox ([`control_api::mailbox`]), and has the component that enforces each act carry it out: a policy
+//! The component reads requests in its mailbox ([`control_api::mailbox`]), and has the component that enforces each act carry it out: a policy
 //! component changes shares and rights, the supervisor stops and suspends components. It writes the answer when that has acted. A
 //! scenario decides which acts it has. Those that it lacks are capabilities that it does not hold, or bits that its badges lack.
 //!

@@ -80,7 +80,7 @@ impl Live {
     /// The run of this process, if one goes on.
     ///
     /// # Errors
-    /// Its memory cannot be read.
+    /// The run's memory cannot be read.
     pub(crate) fn ours(project: &Project) -> Result<Option<Self>> {
         announcement::ours(&runs(project)).map(Self::of).transpose()
     }

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use xtask::project::Project;
 
-/// What the page may load: its own script and style, and the news.
+/// The page's policy: it loads its own script and style, and the news.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
@@ -53,7 +53,7 @@ pub(crate) struct Web {
     server: JoinHandle<()>,
 }
 
-/// What the answers are made of.
+/// The sources of the answers.
 struct Shared {
     feed: Arc<Feed>,
     token: String,

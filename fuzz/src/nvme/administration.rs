@@ -24,7 +24,7 @@ const UNTOUCHED: u8 = 0xa5;
 /// Seconds in which all commands end.
 const SECONDS: u64 = 3;
 
-/// What was accepted so far.
+/// The commands accepted so far.
 #[derive(Default)]
 struct Accepted {
     opcodes: Vec<u32>,

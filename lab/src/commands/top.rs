@@ -88,7 +88,7 @@ pub(crate) fn run(project: &Project, top: &Top) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is on the screen beside the figures.
+/// The parts of the screen beside the figures.
 #[derive(Default)]
 struct Screen {
     order: Order,

@@ -113,7 +113,7 @@ fn q2c(scratch: &Path, records: &[u8]) -> Result<f64> {
     Ok(mean.with_context(|| format!("btt finds no completion: {text}"))? * 1e9)
 }
 
-/// The records of one device, numbered anew: btt's means are of all devices.
+/// Returns the records of one device with new numbers, because btt's means are of all devices.
 fn of_device(records: &[u8], device: u32) -> Result<Vec<u8>> {
     let (mut rest, mut all, mut sequence) = (records, Vec::new(), 0u32);
     while let Some((record, behind)) = rest.split_at_checked(RECORD_BYTES) {

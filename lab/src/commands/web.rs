@@ -36,7 +36,7 @@ pub(crate) fn run(project: &Project, web: &Web) -> Result<ExitCode> {
 /// Runs a demonstration on QEMU, with its page.
 ///
 /// # Errors
-/// Those of the demonstration, or an address at which no page can be served.
+/// The demonstration's errors, or an address at which no page can be served.
 pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     // A scenario that is not there is reported first.
     demo.load(project)?;

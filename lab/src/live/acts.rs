@@ -92,7 +92,7 @@ pub(crate) trait Acts: Send + Sync {
     /// Has an order carried out, as [`Order::carry_out`].
     ///
     /// # Errors
-    /// Those of [`Order::carry_out`].
+    /// The errors of [`Order::carry_out`].
     fn act(&self, order: &Order) -> Result<String>;
 }
 

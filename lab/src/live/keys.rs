@@ -13,7 +13,7 @@ const FEWEST: u64 = 10;
 /// The keys, in a line as short as a terminal of 80 columns.
 pub(crate) const KEYS: &str = "c class  - half  + free  r revoke  g grant  p pause  o go on  k kill  K server";
 
-/// What a key does.
+/// The act of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Key {
     /// Gives the next class.

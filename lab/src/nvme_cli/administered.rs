@@ -33,7 +33,7 @@ pub(crate) trait Asker: Send {
     /// Waits until something may have ended.
     ///
     /// # Errors
-    /// It took too long.
+    /// The answer took too long.
     fn wait(&mut self) -> Result<(), Refused>;
 }
 

@@ -1,5 +1,5 @@
-//! What the page of a running system shows: readings of the telemetry, and the log of what happened. One thread adds to it; each reader
-//! takes what is new to it.
+//! The news of a running system for its page: readings of the telemetry, and the log of events. One thread adds news; each reader takes
+//! those that it has not seen.
 
 use crate::live::Live;
 use crate::live::acts::Acts;
@@ -75,7 +75,7 @@ impl<T: Clone> Kept<T> {
         }
     }
 
-    /// Those from number `from` on that are kept; `from` becomes the number of the next one.
+    /// The kept ones from number `from` on; `from` becomes the number of the next one.
     fn since(&self, from: &mut usize) -> Vec<T> {
         let new = self.newest.iter().skip(from.saturating_sub(self.dropped)).cloned().collect();
         *from = self.dropped + self.newest.len();
@@ -127,7 +127,7 @@ struct News {
     over: Option<String>,
 }
 
-/// What a reader has seen.
+/// The news that a reader has seen.
 #[derive(Default)]
 pub(super) struct Seen {
     readings: usize,

@@ -219,7 +219,7 @@ pub struct Reset {
 }
 
 impl Reset {
-    /// What is reset, if it is something.
+    /// The kind of reset, if the number is one.
     #[must_use]
     pub const fn kind(&self) -> Option<ResetKind> {
         match self.kind {

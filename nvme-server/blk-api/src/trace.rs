@@ -44,7 +44,7 @@ impl Kinds {
     }
 }
 
-/// What an event is about, by its number in the lowest byte of [`Event::key`]. Layouts are of the bits of the key from bit 8 on.
+/// The subject of an event, by its number in the lowest byte of [`Event::key`]. Layouts are of the bits of the key from bit 8 on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum What {

@@ -87,7 +87,7 @@ pub fn configured(
 /// caller that chooses one of several has the frames of none.
 ///
 /// # Errors
-/// Those of `make`.
+/// The errors of `make`.
 #[inline(never)]
 pub fn boxed<P: Policy + 'static>(make: impl FnOnce() -> Result<P, ShareError>) -> Result<Box<dyn Policy>, ShareError> {
     Ok(Box::new(make()?))

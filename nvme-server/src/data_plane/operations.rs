@@ -9,7 +9,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use blk_api::Status;
-use blk_api::trace::Kinds;
 use core::ops::Range;
 use nvme_driver::dma::Window;
 use nvme_driver::retry::RetryDelays;
@@ -46,18 +45,6 @@ impl<P: Platform> DataPlane<P> {
         slot.listen_to_vectors(self.controller.vectors.borrow().bits_of(session.queues.clone()));
         slot.phase = Phase::Open(Box::new(session));
         slot.place.wake();
-    }
-
-    /// Has requests of these kinds of session `index` traced from now on, also after it is opened again. Those that are under way have
-    /// an incomplete trace. Without pages for traces nothing changes.
-    #[expect(dead_code, reason = "the control component calls it")]
-    pub(crate) fn set_trace(&mut self, index: usize, kinds: Kinds) {
-        let Self { platform, slots, pages: Some(pages), .. } = self else { return };
-        pages.set_traced(index, kinds);
-        let tracer = pages.tracer(platform, index);
-        if let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) {
-            session.trace = tracer;
-        }
     }
 
     /// Takes out session `index`, which has ended and has nothing in flight, and the cause.

@@ -58,13 +58,6 @@ impl<M: Memory> Pages<M> {
         Tracer::new(platform, &self.region, first, self.trace_pages, self.sessions.get(index)?.traced)
     }
 
-    /// Has the requests of these kinds traced from now on.
-    pub(crate) fn set_traced(&mut self, index: usize, kinds: Kinds) {
-        if let Some(page) = self.sessions.get_mut(index) {
-            page.traced = kinds;
-        }
-    }
-
     /// Counts an opening of session `index`.
     pub(crate) fn opened(&mut self, index: usize) {
         if let Some(page) = self.sessions.get_mut(index) {

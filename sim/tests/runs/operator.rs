@@ -288,7 +288,7 @@ fn acts_that_the_scenario_lacks_are_refused() {
     assert_eq!(policy::DONE, 0);
 }
 
-/// What a build machine writes that has gone mad.
+/// The garbage that a build machine writes.
 #[derive(Clone, Copy, Debug)]
 enum Garbage {
     Random,

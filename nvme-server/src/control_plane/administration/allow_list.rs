@@ -2,8 +2,8 @@
 //!
 //! For each there are its right, the bytes that it moves, and what becomes of namespaces. Not on the list are commands that belong to the
 //! driver of a controller (queues, aborts, event requests, doorbell buffers, keep alive), those that move what other components hold
-//! (resources of virtual functions), those of vendors, and features on which the server relies. The bytes follow from the command alone
-//! and not from its sender, since a controller writes as many whatever it was told. Left out: the window (`slots`).
+//! (resources of virtual functions), those of vendors, and features on which the server relies. The bytes follow from the command alone.
+//! A controller writes that many, whatever length the sender names. Left out: the window (`slots`).
 
 use blk_api::administration::{Queue, Right};
 use nvme_spec::admin::{Attachment, FirmwarePiece, Management, Opcode};

@@ -83,7 +83,7 @@ enum Stage {
     Completed(Completion),
     /// The control plane looks at them.
     Concluding,
-    /// It is to be collected.
+    /// The completion is to be collected.
     Over(Completion),
 }
 
