@@ -69,13 +69,13 @@ pub fn traces(
     Ok(all)
 }
 
-/// The most by which the mean latency of a trace may differ from that of the statistics.
-const TOLERANCE: f64 = 0.01;
+/// Nanoseconds by which the mean latency of a trace may differ from that of the statistics: both ends of a trace's are rounded.
+const TOLERANCE: f64 = 1.0;
 
 /// A tenant's traced latency, if it is not that of the statistics.
 fn disagreement(tenant: &str, latencies: Option<(f64, f64)>) -> Option<String> {
     let Some((counted, traced)) = latencies else { return Some(format!("{tenant} has no traced request")) };
-    ((counted - traced).abs() > TOLERANCE * counted).then(|| {
+    ((counted - traced).abs() > TOLERANCE).then(|| {
         format!("the traced requests of {tenant} take {traced:.0} ns each, and its statistics have {counted:.0}")
     })
 }
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn latencies_that_differ_are_named() {
-        assert_eq!(disagreement("alice", Some((1000.0, 1009.0))), None);
-        let sentence = disagreement("alice", Some((1000.0, 980.0))).unwrap();
-        assert_eq!(sentence, "the traced requests of alice take 980 ns each, and its statistics have 1000");
+        assert_eq!(disagreement("alice", Some((1000.0, 1000.9))), None);
+        let sentence = disagreement("alice", Some((1000.0, 1002.0))).unwrap();
+        assert_eq!(sentence, "the traced requests of alice take 1002 ns each, and its statistics have 1000");
         assert_eq!(disagreement("alice", None).unwrap(), "alice has no traced request");
     }
 

@@ -109,8 +109,8 @@ impl<P: Platform> Session<P> {
     /// Counts the requests of the run that ends.
     #[inline(never)]
     fn end_run(&mut self) {
-        let Run { work, submitted, completed, count } = self.run;
-        self.run.count = 0;
+        // Requests of the same submission that are completed later are another run.
+        let Run { work, submitted, completed, count } = core::mem::replace(&mut self.run, Run::NONE);
         self.count(work, count);
         if let Some(latencies) = &mut self.latencies {
             latencies.record(work.kind(), completed.wrapping_sub(submitted), count);
