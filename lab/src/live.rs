@@ -1,6 +1,7 @@
 //! A running system as the commands `top`, `ctl` and `web` see it: the telemetry of a run that goes on, in QEMU or in the simulator.
 
 pub(crate) mod acts;
+pub(crate) mod administration;
 pub(crate) mod keys;
 pub(crate) mod metrics;
 pub(crate) mod operator;

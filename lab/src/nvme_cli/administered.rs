@@ -5,13 +5,17 @@
 
 use super::{Completion, FarEnd, Refused};
 use blk_api::administration::{
-    self as api, COLLECT, DONE, Ended, REGISTERS, RESET, Registers, Reset, ResetKind, Right, SUBMIT,
+    self as api, COLLECT, COUNTS, Counts, DONE, Ended, REGISTERS, RESET, Registers, Reset, ResetKind, Right, SUBMIT,
 };
 use nvme_passthrough::{Command, Data, Queue, Refusal};
 use nvme_spec::registers::DOORBELL_BASE;
 use nvme_spec::{Status, StatusCode};
 use platform::Message;
+use std::time::SystemTime;
 use zerocopy::IntoBytes as _;
+
+/// Looks for the end of a command that an earlier asker has left.
+const PATIENCE: u32 = 1000;
 
 /// The way to an NVMe server's administration.
 pub(crate) trait Asker: Send {
@@ -25,10 +29,16 @@ pub(crate) trait Asker: Send {
     fn window_bytes(&self) -> usize;
 
     /// Reads the window from its beginning.
-    fn read(&mut self, bytes: &mut [u8]);
+    ///
+    /// # Errors
+    /// The window is gone.
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused>;
 
     /// Writes the window from its beginning.
-    fn write(&mut self, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// The window is gone.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Refused>;
 
     /// Waits until something may have ended.
     ///
@@ -46,8 +56,10 @@ pub(crate) struct Administered<A> {
 
 impl<A: Asker> Administered<A> {
     /// The far end of this asker.
-    pub(crate) const fn new(asker: A) -> Self {
-        Self { asker, token: 0 }
+    pub(crate) fn new(asker: A) -> Self {
+        // Completions that an earlier asker has left must have other tokens.
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { asker, token: since.as_nanos() as u64 }
     }
 
     /// Makes a call that is answered with [`DONE`], or refused.
@@ -70,6 +82,21 @@ impl<A: Asker> Administered<A> {
         }
     }
 
+    /// Waits until nothing is under way: an earlier asker may have left a command, whose data begin the window, too.
+    fn wait_for_others(&mut self) -> Result<(), Refused> {
+        for _ in 0..PATIENCE {
+            let counts = self.call(Message::new(COUNTS))?.map_err(refused)?;
+            match counts.payload::<Counts>() {
+                Ok(Counts { accepted, ended, .. }) if accepted > ended => self.asker.wait()?,
+                _ => return Ok(()),
+            }
+        }
+        Err(Refused(
+            Refusal::Busy,
+            "a command that an earlier nvme has left is under way: wait until it has ended".into(),
+        ))
+    }
+
     fn reset_part(&mut self, kind: ResetKind) -> Result<(), Refused> {
         self.token += 1;
         let reset = Reset { token: self.token, kind: kind as u64 };
@@ -88,9 +115,10 @@ impl<A: Asker> FarEnd for Administered<A> {
             let sentence = format!("a command has {most} bytes of data at most, the window of the administration");
             return Err(Refused(Refusal::Invalid, sentence));
         }
+        self.wait_for_others()?;
         match data {
-            Data::Out(sent) => self.asker.write(sent),
-            Data::In(_) | Data::None => self.asker.write(&vec![0; bytes]),
+            Data::Out(sent) => self.asker.write(sent)?,
+            Data::In(_) | Data::None => self.asker.write(&vec![0; bytes])?,
         }
         self.token += 1;
         let Command { queue, opcode, nsid, cdw2, cdw10 } = *command;
@@ -116,7 +144,7 @@ impl<A: Asker> FarEnd for Administered<A> {
         let mut read = Vec::new();
         if matches!(data, Data::In(_)) && completion.status == 0 {
             read.resize(bytes, 0);
-            self.asker.read(&mut read);
+            self.asker.read(&mut read)?;
         }
         Ok(Completion { status: completion.status as u16, result: completion.result, data: read })
     }

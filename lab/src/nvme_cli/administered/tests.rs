@@ -94,15 +94,17 @@ impl Asker for Remote {
         WINDOW
     }
 
-    fn read(&mut self, bytes: &mut [u8]) {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused> {
         match self.ask(Asked::Read(bytes.len())) {
             Answered::Read(read) => bytes.copy_from_slice(&read),
             _ => panic!("the bytes"),
         }
+        Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         self.ask(Asked::Write(bytes.to_vec()));
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<(), Refused> {
