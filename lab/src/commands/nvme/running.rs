@@ -86,6 +86,8 @@ impl World {
             Self::Qemu(arch) => user.start(&["demo", "--arch", arch], &file)?,
         };
         let administered = self.administer(project, nvme, &mut run).and_then(|()| {
+            let shown = user.asks(&["ctl", "show", "id-ctrl", "--run", name])?;
+            ensure!(text(&shown).contains("\"administered\""), "ctl shows another controller: {}", text(&shown));
             let output = user.asks(&["ctl", "kill", "alice", "--run", name])?;
             ensure!(output.status.success(), "the tenant cannot be stopped: {}", text(&output));
             Ok(())
