@@ -68,28 +68,47 @@ impl<A: Asker> Administered<A> {
         Ok(if answer.label == DONE { Ok(answer) } else { Err(api::Refusal::of(&answer)) })
     }
 
-    /// Collects the completion of the last command. Earlier ones, which nobody waited for to the end, are let go.
+    /// Collects the completion of the last command.
     fn collect(&mut self) -> Result<api::Completion, Refused> {
+        let mut is_over = false;
         loop {
-            match self.call(Message::new(COLLECT))? {
-                Ok(answer) => match answer.payload::<api::Completion>() {
-                    Ok(completion) if completion.token == self.token => return Ok(completion),
-                    _ => {}
-                },
-                Err(api::Refusal::Nothing) => self.asker.wait()?,
-                Err(refusal) => return Err(refused(refusal)),
+            match self.collect_one()? {
+                Some(completion) if completion.token == self.token => return Ok(completion),
+                Some(_) => {}
+                None if is_over => return Err(without_status(Ended::Reset)),
+                // A later incarnation of the server knows nothing of the command. Otherwise it may just have ended.
+                None => is_over = !self.is_under_way()?,
+            }
+            if !is_over {
+                self.asker.wait()?;
             }
         }
     }
 
-    /// Waits until nothing is under way: an earlier asker may have left a command, whose data begin the window, too.
-    fn wait_for_others(&mut self) -> Result<(), Refused> {
+    /// A completion that was not collected.
+    fn collect_one(&mut self) -> Result<Option<api::Completion>, Refused> {
+        match self.call(Message::new(COLLECT))? {
+            Ok(answer) => Ok(answer.payload().ok()),
+            Err(api::Refusal::Nothing) => Ok(None),
+            Err(refusal) => Err(refused(refusal)),
+        }
+    }
+
+    /// Whether the server has a command or a reset that is not over.
+    fn is_under_way(&mut self) -> Result<bool, Refused> {
+        let counts = self.call(Message::new(COUNTS))?.map_err(refused)?;
+        Ok(counts.payload::<Counts>().is_ok_and(|Counts { accepted, ended, .. }| accepted > ended))
+    }
+
+    /// Waits for a command that an earlier asker has left, whose data begin the window, too, and lets its completion go: the server
+    /// keeps a few.
+    fn clear(&mut self) -> Result<(), Refused> {
         for _ in 0..PATIENCE {
-            let counts = self.call(Message::new(COUNTS))?.map_err(refused)?;
-            match counts.payload::<Counts>() {
-                Ok(Counts { accepted, ended, .. }) if accepted > ended => self.asker.wait()?,
-                _ => return Ok(()),
+            if !self.is_under_way()? {
+                while self.collect_one()?.is_some() {}
+                return Ok(());
             }
+            self.asker.wait()?;
         }
         Err(Refused(
             Refusal::Busy,
@@ -98,6 +117,7 @@ impl<A: Asker> Administered<A> {
     }
 
     fn reset_part(&mut self, kind: ResetKind) -> Result<(), Refused> {
+        self.clear()?;
         self.token += 1;
         let reset = Reset { token: self.token, kind: kind as u64 };
         self.call(Message::with(RESET, &reset))?.map_err(refused)?;
@@ -115,7 +135,7 @@ impl<A: Asker> FarEnd for Administered<A> {
             let sentence = format!("a command has {most} bytes of data at most, the window of the administration");
             return Err(Refused(Refusal::Invalid, sentence));
         }
-        self.wait_for_others()?;
+        self.clear()?;
         match data {
             Data::Out(sent) => self.asker.write(sent)?,
             Data::In(_) | Data::None => self.asker.write(&vec![0; bytes])?,
@@ -193,7 +213,9 @@ fn missing(right: Right) -> String {
 fn without_status(ended: Ended) -> Refused {
     let sentence = match ended {
         Ended::NotSubmitted => "the controller has not got the command: it failed before",
-        Ended::Reset | Ended::Completed => "the controller was reset: the command may have been executed",
+        Ended::Reset | Ended::Completed => {
+            "the controller was reset, or its server restarted: the command may have been executed"
+        }
     };
     Refused(Refusal::Timeout, sentence.into())
 }
