@@ -156,7 +156,8 @@ impl System<'_> {
         expect("page of presence", *presence, own("presence").filter(|_| self.slot(name).is_some()));
         let shown = match role {
             Role::NvmeServer if self.declaration.has_telemetry => own(TELEMETRY),
-            Role::Client if self.declaration.has_traces && !self.has_cnode(index) => own(TELEMETRY),
+            Role::Client if self.has_cnode(index) => own(TELEMETRY).filter(|_| self.declaration.has_telemetry),
+            Role::Client if self.declaration.has_traces => own(TELEMETRY),
             Role::Control => own(control_api::names::MAILBOX),
             _ => None,
         };
