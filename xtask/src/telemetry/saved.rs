@@ -40,9 +40,12 @@ impl Summary {
     pub fn of(events: &Events, requests: &Requests, statistics: &Sample) -> Self {
         let mut latencies = BTreeMap::new();
         for (tenant, (server, session)) in &statistics.tenants {
-            // The statistics have no latencies of others.
-            let moves = |one: &Request| one.opcode.is_some_and(|opcode| opcode.kind() != Kind::Other);
-            let of_tenant = requests.complete.iter().filter(|one| one.tenant == *tenant && moves(one));
+            // The statistics have no latencies of others, nor of requests that ended with a command that failed.
+            let is_counted = |one: &Request| {
+                let last = one.commands.iter().max_by_key(|command| command.completed);
+                one.opcode.is_some_and(|opcode| opcode.kind() != Kind::Other) && last.is_some_and(|one| one.status == 0)
+            };
+            let of_tenant = requests.complete.iter().filter(|one| one.tenant == *tenant && is_counted(one));
             let (traced, sum) =
                 of_tenant.fold((0, 0u64), |(count, sum), one| (count + 1, sum.saturating_add(one.latency())));
             let Some(page) = statistics.servers.get(server).filter(|_| traced > 0) else { continue };
