@@ -235,10 +235,9 @@ impl Live {
         self.now.servers.values().map(|page| page.written_at).collect()
     }
 
-    /// The tenants, in the order of their servers and sessions.
+    /// The tenants, in the order of their servers, and of their sessions and functions there.
     pub(crate) fn tenants(&self) -> Vec<Tenant> {
         let all = self.announcement.places.tenants();
-        let named = all.flat_map(|(server, tenants)| tenants.iter().map(move |tenant| (server, tenant.as_str())));
-        named.map(|(server, tenant)| Tenant::between(&self.before, &self.now, server, tenant)).collect()
+        all.map(|(server, tenant)| Tenant::between(&self.before, &self.now, server, tenant)).collect()
     }
 }

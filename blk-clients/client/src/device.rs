@@ -238,6 +238,7 @@ impl<P: Platform> Device<P> {
         let function = self.shared.state.borrow().session.virtual_function();
         if let Some(pci) = function {
             self.finish().await;
+            self.shared.state.borrow_mut().session.close_virtual_function();
             let closed = give_back(&self.shared.platform, pci).await;
             self.shared.state.borrow_mut().end(Error::CLOSED);
             return closed;

@@ -110,10 +110,21 @@ impl<P: Platform> Session<P> {
     ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Device`].
-    pub async fn close(&self) -> Result<(), Error> {
-        match &self.path {
-            Path::Server(_) | Path::Closed(_) => Ok(self.control.close().await?),
-            Path::VirtualFunction(function) => give_back(&self.platform, function.pci()).await,
+    pub async fn close(&mut self) -> Result<(), Error> {
+        match self.close_virtual_function() {
+            Some(pci) => give_back(&self.platform, pci).await,
+            None => Ok(self.control.close().await?),
+        }
+    }
+
+    /// Ends the session's own function, if it has one. Returns the PCI server's endpoint, to give it back.
+    pub(crate) fn close_virtual_function(&mut self) -> Option<Cap<Endpoint>> {
+        match &mut self.path {
+            Path::Server(_) | Path::Closed(_) => None,
+            Path::VirtualFunction(function) => {
+                function.close();
+                Some(function.pci())
+            }
         }
     }
 

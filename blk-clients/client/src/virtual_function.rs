@@ -9,10 +9,13 @@
 //! drives its function. A function whose controller was reset, by the NVMe server's successor for instance, is
 //! brought up again, and unanswered requests are submitted again. While the function is withdrawn from the client, requests are
 //! answered here, and it is asked for again now and then ([`VirtualFunction::withdraw`]). A function that is silent with commands in
-//! flight is brought up again, too ([`silence`]). Left out: a limit on interrupts.
+//! flight is brought up again, too ([`silence`]). In a scenario with telemetry all entries go the general way, where they are counted
+//! ([`mod@telemetry`]). Left out: a limit on interrupts.
 
 use crate::virtual_function::backlog::Backlog;
 use crate::virtual_function::silence::Silence;
+use crate::virtual_function::telemetry::{Extent, Id, Telemetry};
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -25,13 +28,14 @@ use nvme_driver::prp;
 use nvme_driver::queue::Queue;
 use nvme_driver::silence::limit_seconds;
 use nvme_driver::{DeviceFault, Engine, Line, Registers, RetryDelays};
-use nvme_spec::Lba;
 use nvme_spec::nvm::{self, Blocks};
+use nvme_spec::{Cid, Lba};
 use platform::{Cap, Endpoint, Environment, Kernel, Platform};
 
 mod backlog;
 mod opening;
 mod silence;
+mod telemetry;
 
 /// Polls in a row without a completion after which the controller's status is read.
 const POLLS_IN_VAIN: u32 = 4096;
@@ -71,6 +75,10 @@ pub(crate) struct VirtualFunction<P: Platform> {
     masked_lines: Vec<Line>,
     engine: Engine,
     backlog: Backlog,
+    /// Entries become commands at once: none waits before them, and they are not counted for telemetry.
+    is_plain: bool,
+    /// The statistics and the trace, in a scenario with telemetry.
+    telemetry: Option<Box<Telemetry<P>>>,
     /// Polls since the last completion.
     in_vain: u32,
     /// Waits for completions that ended with one.
@@ -83,7 +91,7 @@ pub(crate) struct VirtualFunction<P: Platform> {
     /// While it is withdrawn, the time in ticks at which it is asked for again.
     withdrawn: Option<u64>,
     /// The last completion of a command that was no success of a whole request.
-    rest: (u64, Served, nvme_spec::Status),
+    rest: Ended,
     /// The last completion that [`Taken::Other`] reported.
     other: Completed,
     /// The last fault.
@@ -113,8 +121,24 @@ pub(crate) enum Taken {
 enum Served {
     /// The whole of a request.
     Whole,
+    /// The whole of a request that is counted for telemetry.
+    Counted,
     /// A part of one that is pending at the engine.
     Part,
+}
+
+/// A command that ended: its identifier, its word, its part of a request, its status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ended {
+    cid: Cid,
+    word: u64,
+    served: Served,
+    status: nvme_spec::Status,
+}
+
+impl Ended {
+    /// An end that stands where there was none yet.
+    const NONE: Self = Self { cid: Cid::NONE, word: 0, served: Served::Whole, status: nvme_spec::Status::SUCCESS };
 }
 
 /// The request that a command serves a part of, by its place at the engine, and the request's operation.
@@ -153,30 +177,41 @@ impl<P: Platform> VirtualFunction<P> {
     // Apart from its caller, so that callers with rings contain little code.
     #[inline(never)]
     pub(crate) fn submit(&mut self, entry: &Entry) -> Result<bool, Failed> {
-        // Everything that can fail comes before the command's place is taken.
-        if !self.backlog.is_behind
-            && let Some(Simple { opcode, lba, blocks, user_data, segment }) = entry.simple(&self.small)
-            && let Some(blocks) = Blocks::below(Lba(lba), blocks, Lba(self.small.blocks))
-            && let Some(start) = self.target.window.checked_add(u64::from(segment.offset))
-            && let Some(data) = prp::without_list(start, segment.len)
-            && let Some(reserved) = self.queue.commands.reserve(user_data, Served::Whole)
-        {
-            let cid = reserved.spend();
-            let sqe = if opcode == Opcode::Read {
-                nvm::read(cid, self.target.nsid, blocks, data)
-            } else {
-                nvm::write(cid, self.target.nsid, blocks, data)
-            };
-            self.queue.pair.submit(&sqe);
-            self.until_ring = self.until_ring.wrapping_sub(1);
-            if self.until_ring == 0
-                && let Err(fault) = self.ring()
-            {
-                return Err(self.fail(fault));
-            }
-            return Ok(true);
+        if self.is_plain && self.submit_simple(entry, Served::Whole).is_some() {
+            return self.ring_if_due();
         }
         self.submit_other(entry)
+    }
+
+    /// Submits an entry that one command can do without a list of PRPs. `None` if it is another, or without room for it.
+    #[inline(always)]
+    fn submit_simple(&mut self, entry: &Entry, served: Served) -> Option<(Cid, Simple)> {
+        // Everything that can fail comes before the command's place is taken.
+        let simple = entry.simple(&self.small)?;
+        let Simple { opcode, lba, blocks, user_data, segment } = simple;
+        let blocks = Blocks::below(Lba(lba), blocks, Lba(self.small.blocks))?;
+        let start = self.target.window.checked_add(u64::from(segment.offset))?;
+        let data = prp::without_list(start, segment.len)?;
+        let cid = self.queue.commands.reserve(user_data, served)?.spend();
+        let sqe = if opcode == Opcode::Read {
+            nvm::read(cid, self.target.nsid, blocks, data)
+        } else {
+            nvm::write(cid, self.target.nsid, blocks, data)
+        };
+        self.queue.pair.submit(&sqe);
+        Some((cid, simple))
+    }
+
+    /// Rings after a simple entry, if enough of them were submitted.
+    #[inline(always)]
+    fn ring_if_due(&mut self) -> Result<bool, Failed> {
+        self.until_ring = self.until_ring.wrapping_sub(1);
+        if self.until_ring == 0
+            && let Err(fault) = self.ring()
+        {
+            return Err(self.fail(fault));
+        }
+        Ok(true)
     }
 
     /// Rings for the submitted commands.
@@ -186,7 +221,12 @@ impl<P: Platform> VirtualFunction<P> {
     #[inline(always)]
     pub(crate) fn ring(&mut self) -> Result<(), DeviceFault> {
         self.until_ring = RING_AFTER;
-        self.doorbells = self.doorbells.wrapping_add(u64::from(self.queue.pair.ring()?));
+        if self.queue.pair.ring()? {
+            self.doorbells = self.doorbells.wrapping_add(1);
+            if let Some(telemetry) = &mut self.telemetry {
+                telemetry.rang();
+            }
+        }
         Ok(())
     }
 
@@ -206,7 +246,9 @@ impl<P: Platform> VirtualFunction<P> {
     pub(crate) fn complete(&mut self) -> (u64, Taken) {
         // No calls: it needs no stack.
         match self.take() {
-            Ok(Some((user_data, Served::Whole, status))) if status.is_success() => (user_data, Taken::Success),
+            Ok(Some(Ended { word, served: Served::Whole, status, .. })) if status.is_success() => {
+                (word, Taken::Success)
+            }
             Ok(Some(rest)) => {
                 self.rest = rest;
                 (0, Taken::Other)
@@ -221,10 +263,7 @@ impl<P: Platform> VirtualFunction<P> {
     pub(crate) fn go_on(&mut self, taken: Taken) -> Taken {
         match taken {
             Taken::Success | Taken::Failed => taken,
-            Taken::Other => {
-                let (word, served, status) = self.rest;
-                self.complete_other(word, served, status)
-            }
+            Taken::Other => self.complete_other(self.rest),
             Taken::Nothing => self.found_nothing(),
         }
     }
@@ -235,24 +274,24 @@ impl<P: Platform> VirtualFunction<P> {
         self.other
     }
 
-    /// Takes the next completion of a command: its word, its part of a request, its status.
+    /// Takes the next completion of a command.
     #[inline(always)]
-    fn take(&mut self) -> Result<Option<(u64, Served, nvme_spec::Status)>, DeviceFault> {
+    fn take(&mut self) -> Result<Option<Ended>, DeviceFault> {
         let Some(end) = self.queue.pair.complete()? else { return Ok(None) };
         let (word, served) = self.queue.commands.complete(end.cid())?;
-        Ok(Some((*word, served, end.status())))
+        Ok(Some(Ended { cid: end.cid(), word: *word, served, status: end.status() }))
     }
 
-    /// Goes on after the completion of a command that failed, or is not all of its request.
+    /// Goes on after the completion of a command that failed, is counted, or is not all of its request.
     #[inline(never)]
-    fn complete_other(&mut self, word: u64, served: Served, status: nvme_spec::Status) -> Taken {
-        let (mut word, mut served, mut status) = (word, served, status);
+    fn complete_other(&mut self, ended: Ended) -> Taken {
+        let mut ended = ended;
         loop {
-            if let Some(completed) = self.completed(word, served, status) {
+            if let Some(completed) = self.completed(ended) {
                 return self.took(completed);
             }
             match self.take() {
-                Ok(Some(next)) => (word, served, status) = next,
+                Ok(Some(next)) => ended = next,
                 Ok(None) => return self.found_nothing(),
                 Err(fault) => return self.failed(fault).1,
             }
@@ -292,6 +331,9 @@ impl<P: Platform> VirtualFunction<P> {
         if self.queue.pair.ring_head()? {
             self.in_vain = 0;
             self.silence.ends();
+            if let Some(telemetry) = &mut self.telemetry {
+                telemetry.published();
+            }
         }
         Ok(())
     }
@@ -328,7 +370,18 @@ impl<P: Platform> VirtualFunction<P> {
             self.in_vain = 0;
             self.check()?;
         }
-        Ok(!self.backlog.answers.is_empty() || self.queue.pair.has_completion())
+        let is_ready = !self.backlog.answers.is_empty() || self.queue.pair.has_completion();
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.sleeps(!is_ready);
+        }
+        Ok(is_ready)
+    }
+
+    /// The session is closed: the last statistics are written.
+    pub(crate) fn close(&mut self) {
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.ends();
+        }
     }
 
     /// Forbids all requests from now on, and forgets those in flight: the function is not the client's any more, and its registers
@@ -341,20 +394,31 @@ impl<P: Platform> VirtualFunction<P> {
         self.withdrawn = Some(self.platform.ticks().saturating_add(pause));
         self.queue.pair.reset()?;
         self.backlog.forget();
+        self.is_plain = false;
+        self.close();
         // Requests that were begun are answered by the session, and those of the next opening have an engine of their own.
         self.engine.cut_short(Status::Forbidden);
         Ok(())
     }
 
-    /// Takes an entry whose command needs a list, that is no single command, or that has no room now.
+    /// Takes an entry whose command needs a list, that is no single command, that has no room now, or that is counted.
     #[inline(never)]
     fn submit_other(&mut self, entry: &Entry) -> Result<bool, Failed> {
         if self.withdrawn.is_some() {
             let has_room = self.backlog.has_room_for_answer();
             if has_room {
                 self.backlog.answer(entry.user_data, Status::Forbidden);
+                self.telemetry.iter_mut().for_each(|telemetry| telemetry.forbidden());
             }
             return Ok(has_room);
+        }
+        if self.telemetry.is_some()
+            && !self.is_behind()
+            && let Some((cid, simple)) = self.submit_simple(entry, Served::Counted)
+        {
+            let id = self.id(cid);
+            self.telemetry.iter_mut().for_each(|telemetry| telemetry.submitted(id, &simple));
+            return self.ring_if_due();
         }
         if !self.backlog.has_room() {
             return Ok(false);
@@ -375,20 +439,41 @@ impl<P: Platform> VirtualFunction<P> {
             }
             self.submit_commands()?;
         }
-        self.backlog.is_behind = self.engine.is_cutting() || !self.backlog.entries.is_empty();
+        self.is_plain = self.telemetry.is_none() && !self.is_behind();
         Ok(())
+    }
+
+    /// Whether there are entries in the backlog, one of them partly submitted or none.
+    fn is_behind(&self) -> bool {
+        self.engine.is_cutting() || !self.backlog.entries.is_empty()
+    }
+
+    /// A command's identifier, and its number among those in flight.
+    fn id(&self, cid: Cid) -> Id {
+        Id { place: self.queue.commands.place(cid), cid }
     }
 
     /// Begins a request, or answers it at once.
     fn begin(&mut self, entry: &Entry) -> Result<(), DeviceFault> {
         let answer = match entry.check(&self.bounds) {
             Ok(request) => match self.abilities.answer_now(request.opcode()) {
-                None => return self.engine.begin(request, entry.user_data).map(drop),
+                None => {
+                    let place = self.engine.begin(request, entry.user_data)?;
+                    if let Some(telemetry) = &mut self.telemetry {
+                        let blocks = request.access().map_or(0, |access| access.blocks);
+                        telemetry.taken(place, &request, blocks << self.bounds.block_shift);
+                    }
+                    return Ok(());
+                }
                 Some(answer) => answer,
             },
-            Err(status) => status,
+            Err(status) => {
+                self.telemetry.iter_mut().for_each(|telemetry| telemetry.failed_check());
+                status
+            }
         };
         self.backlog.answer(entry.user_data, answer);
+        self.telemetry.iter_mut().for_each(|telemetry| telemetry.refused(answer));
         Ok(())
     }
 
@@ -403,24 +488,33 @@ impl<P: Platform> VirtualFunction<P> {
             let Ok(next) = self.engine.next(here, self.abilities.limits(opcode, self.limits));
             let (piece, place) = next.ok_or(DeviceFault::OwnMemory)?;
             let bytes = piece.blocks << self.bounds.block_shift;
-            self.queue.submit(&self.target, opcode, piece, bytes, Part { place, opcode }.word(), Served::Part)?;
+            let extent = Extent { first: piece.first, blocks: piece.blocks, bytes };
+            let word = Part { place, opcode }.word();
+            let cid = self.queue.submit(&self.target, opcode, piece, bytes, word, Served::Part)?;
+            let id = self.id(cid);
+            self.telemetry.iter_mut().for_each(|telemetry| telemetry.submitted_part(id, opcode, &extent, place));
         }
         self.backlog.answers.extend(self.engine.end(Status::Success).map(Completed::from));
         Ok(())
     }
 
     /// The answer to the request of a completed command, if it was its last one.
-    fn completed(&mut self, word: u64, served: Served, status: nvme_spec::Status) -> Option<Completed> {
+    fn completed(&mut self, Ended { cid, word, served, status: ended }: Ended) -> Option<Completed> {
+        let id = self.id(cid);
         match served {
-            Served::Whole => {
+            Served::Whole | Served::Counted => {
+                self.telemetry.iter_mut().for_each(|telemetry| telemetry.completed(id, ended));
                 // Only reads and writes are one command.
-                let (status, device_status) = outcome(Opcode::Read, status);
+                let (status, device_status) = outcome(Opcode::Read, ended);
                 Some(Completed { user_data: word, status: status as u16, device_status, reserved: 0 })
             }
             Served::Part => {
                 let Part { place, opcode } = Part::of(word);
-                let (status, device_status) = outcome(opcode, status);
-                self.engine.pending.end_one(place, status, device_status).map(Completed::from)
+                let (status, device_status) = outcome(opcode, ended);
+                let answer = self.engine.pending.end_one(place, status, device_status);
+                let status = answer.map(|answer| answer.status);
+                self.telemetry.iter_mut().for_each(|telemetry| telemetry.completed_part(id, ended, place, status));
+                answer.map(Completed::from)
             }
         }
     }
@@ -439,15 +533,18 @@ impl<P: Platform> VirtualFunction<P> {
     }
 
     fn catch_up_if_behind(&mut self) -> Result<(), DeviceFault> {
-        if let Some(until) = self.withdrawn {
-            let is_over = self.backlog.answers.is_empty() && self.platform.ticks() >= until;
-            return if is_over { Err(DeviceFault::NotReady) } else { Ok(()) };
-        }
-        // A caller that received no completion need not call `publish_taken`.
+        // A caller that received no completion need not call `publish_taken`. A withdrawn function has none to publish.
         self.publish_taken()?;
-        if self.backlog.is_behind {
+        if !self.is_plain {
+            if let Some(telemetry) = &mut self.telemetry {
+                telemetry.look(self.backlog.entries.len());
+            }
+            if let Some(until) = self.withdrawn {
+                let is_over = self.backlog.answers.is_empty() && self.platform.ticks() >= until;
+                return if is_over { Err(DeviceFault::NotReady) } else { Ok(()) };
+            }
             self.catch_up()?;
-            self.queue.pair.ring()?;
+            self.ring()?;
         }
         self.in_vain = self.in_vain.wrapping_add(1);
         if self.in_vain.is_multiple_of(POLLS_IN_VAIN) {

@@ -261,6 +261,7 @@ pub fn client<C: Serialize>(setup: &Setup, config: &C) -> Client {
         first_block: 0,
         polls: false,
         waits: false,
+        traced: 0,
         opens: None,
         begins: None,
         ends: None,

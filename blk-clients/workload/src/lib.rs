@@ -36,6 +36,8 @@ pub struct Client {
     pub polls: bool,
     /// The client keeps its requests while its controller is gone, and repeats them when that is back.
     pub waits: bool,
+    /// The kinds of its requests that it traces, if it drives a function itself: a bit for each (`blk_api::trace::Kinds`).
+    pub traced: u8,
     /// The moment at which it opens its session, by its number (`report::milestones`).
     pub opens: Option<u16>,
     /// The moment that its load or its attacks wait for.

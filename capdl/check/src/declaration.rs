@@ -39,7 +39,7 @@ pub struct Declaration {
     pub kills: Vec<Kill>,
     /// The scheduling priority of the console.
     pub console_priority: u8,
-    /// Whether the NVMe servers show statistics to the build machine.
+    /// Whether the NVMe servers, and clients with functions, show statistics to the build machine.
     pub has_telemetry: bool,
     /// Whether servers and clients also have memory for traces of requests.
     pub has_traces: bool,

@@ -97,9 +97,10 @@ impl System<'_> {
         let own = |part: &str| self.id(&format!("{name}.{part}"));
         match self.roles[index] {
             Role::NvmeServer if self.declaration.has_telemetry => own(TELEMETRY).into_iter().collect(),
-            Role::Client if self.declaration.has_traces && !self.has_cnode(index) => {
-                own(TELEMETRY).into_iter().collect()
+            Role::Client if self.has_cnode(index) => {
+                own(TELEMETRY).filter(|_| self.declaration.has_telemetry).into_iter().collect()
             }
+            Role::Client if self.declaration.has_traces => own(TELEMETRY).into_iter().collect(),
             Role::Control => {
                 let servers = self.declaration.controllers.iter().filter(|_| self.declaration.administration.is_some());
                 let windows = servers.filter_map(|one| self.id(&administration_window(&one.driver)));

@@ -14,6 +14,7 @@ use blk_api::queue_sharing::QueueSharing;
 use capdl_spec::{ObjectKind, Role, TeardownAck};
 use pci_api::Match;
 use platform::RegionKind;
+use telemetry::TELEMETRY;
 
 /// Cptrs for capabilities that the PCI server gives: a notification and a handler for each interrupt, and the IOSpace.
 const FREE_CPTRS: u64 = 2 * FUNCTION_QUEUES as u64 + 1;
@@ -66,6 +67,9 @@ impl Builder<'_> {
         if let (Some(restart), Some(page)) = (tenant.restart, server.teardown_acks) {
             self.model.restarts(who, restart.to_policy());
             self.model.waits_for_teardown(who, TeardownAck { page, session: word });
+        }
+        if let Some(telemetry) = &self.scenario.telemetry {
+            self.model.shows(who, TELEMETRY, telemetry.function_pages() as u64);
         }
         self.alarm(tenant, who, pci.supervisor);
         self.model.configure(who, &tenants::client(self.scenario, tenant, QueueSharing::Dedicated, 0))?;

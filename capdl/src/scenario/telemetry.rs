@@ -10,7 +10,7 @@ use serde::Deserialize;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct Telemetry {
-    /// Pages of each ring of events, 128 events a page; 0 for no traces. Each session has a ring at its server, and each client one
+    /// Pages of each ring of events, 256 events a page; 0 for no traces. Each session has a ring at its server, and each client one
     pub trace_pages: u16,
     /// The tenants that are traced; all without it
     #[cfg_attr(feature = "schema", serde(skip_serializing_if = "Option::is_none"))]
@@ -64,9 +64,15 @@ impl Telemetry {
         blk_api::telemetry::trace_page(sessions, sessions, self.trace_pages.into())
     }
 
-    /// Pages of a client's telemetry.
+    /// Pages of the telemetry of a client with a session.
     #[must_use]
     pub fn client_pages(&self) -> usize {
         self.trace_pages.into()
+    }
+
+    /// Pages of the telemetry of a client with a virtual function.
+    #[must_use]
+    pub fn function_pages(&self) -> usize {
+        blk_api::telemetry::FUNCTION_TRACE_PAGE.saturating_add(self.trace_pages.into())
     }
 }

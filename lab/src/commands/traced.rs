@@ -14,10 +14,18 @@ use std::process::{Command, Output};
 use xtask::project::{Project, write_whole};
 use xtask::telemetry::saved::{BLKTRACE_FILE, PERFETTO_FILE, SUMMARY_FILE};
 
-const SCENARIO: &str = "trace";
-/// The tenant whose requests are one command each, and its number among the devices of the records.
-const TENANT: &str = "alice";
-const DEVICE: u32 = 259 << 20;
+/// A scenario with traces, with a tenant whose requests are one command each, and its number among the devices of the records.
+struct Traced {
+    scenario: &'static str,
+    tenant: &'static str,
+    device: u32,
+}
+
+/// A tenant with a session, and one with a virtual function of its own.
+const TRACED: [Traced; 2] = [
+    Traced { scenario: "trace", tenant: "alice", device: 259 << 20 },
+    Traced { scenario: "trace-functions", tenant: "frida", device: 259 << 20 | 1 },
+];
 /// Name of the tenant's records, as blkparse takes it, and bytes of a record.
 const DUMP: &str = "one";
 const RECORD_BYTES: usize = 48;
@@ -54,10 +62,15 @@ impl World {
     pub(crate) const ALL: [Self; 3] = [Self::Simulator, Self::Qemu(Arch::X86_64), Self::Qemu(Arch::Aarch64)];
 }
 
-/// Runs the scenario as a user does, and lets the programs read its traces.
+/// Runs the scenarios as a user does, and lets the programs read their traces.
 pub(crate) fn check(project: &Project, world: World) -> Result<Counted> {
+    TRACED.iter().try_for_each(|traced| judge(project, world, traced).context(traced.scenario))?;
+    Ok(Counted::one())
+}
+
+fn judge(project: &Project, world: World, Traced { scenario, tenant, device }: &Traced) -> Result<()> {
     let scratch = project.target_folder("traced")?;
-    let folder = run(project, &scratch, world)?;
+    let folder = run(project, &scratch, world, scenario)?;
     let read = |name: &str| fs::read(folder.join(name)).with_context(|| format!("the run has left no {name}"));
     let summary: Value = serde_json::from_slice(&read(SUMMARY_FILE)?).context("the summary of the trace is no JSON")?;
     ensure!(summary["lost"] == 0, "events of the trace were lost: {summary}");
@@ -65,23 +78,23 @@ pub(crate) fn check(project: &Project, world: World) -> Result<Counted> {
     ensure!(requests > 1_000, "the trace has {requests} requests");
     perfetto(&scratch, &folder.join(PERFETTO_FILE), requests)?;
     let mean =
-        summary["latencies"][TENANT][0].as_f64().with_context(|| format!("{TENANT} has no latency: {summary}"))?;
-    let q2c = q2c(&scratch, &read(BLKTRACE_FILE)?)?;
+        summary["latencies"][tenant][0].as_f64().with_context(|| format!("{tenant} has no latency: {summary}"))?;
+    let q2c = q2c(&scratch, &read(BLKTRACE_FILE)?, *device)?;
     ensure!(
         (q2c - mean).abs() <= TOLERANCE * mean,
         "btt has {q2c} ns from queue to completion, and the statistics {mean}"
     );
-    Ok(Counted::one())
+    Ok(())
 }
 
 /// Runs the scenario; returns the run's folder.
-fn run(project: &Project, scratch: &Path, world: World) -> Result<PathBuf> {
+fn run(project: &Project, scratch: &Path, world: World, scenario: &str) -> Result<PathBuf> {
     let json = scratch.join("run.json");
     let mut command = Command::new(std::env::current_exe().context("this program cannot be found")?);
     command.current_dir(project.root());
     match world {
-        World::Simulator => command.args(["sim", SCENARIO]),
-        World::Qemu(arch) => command.args(["demo", SCENARIO, "--arch", arch.name()]),
+        World::Simulator => command.args(["sim", scenario]),
+        World::Qemu(arch) => command.args(["demo", scenario, "--arch", arch.name()]),
     };
     said(command.arg("--json").arg(&json), "the scenario")?;
     let results: Value = serde_json::from_slice(&fs::read(&json)?).context("the results are no JSON")?;
@@ -101,9 +114,9 @@ fn perfetto(scratch: &Path, file: &Path, requests: u64) -> Result<()> {
     Ok(())
 }
 
-/// The mean time from the queue to the completion of the tenant's commands by btt, in nanoseconds.
-fn q2c(scratch: &Path, records: &[u8]) -> Result<f64> {
-    fs::write(scratch.join(format!("{DUMP}.blktrace.0")), of_device(records, DEVICE)?)?;
+/// The mean time from the queue to the completion of a device's commands by btt, in nanoseconds.
+fn q2c(scratch: &Path, records: &[u8], device: u32) -> Result<f64> {
+    fs::write(scratch.join(format!("{DUMP}.blktrace.0")), of_device(records, device)?)?;
     let binary = format!("{DUMP}.bin");
     said(Command::new("blkparse").current_dir(scratch).args(["-i", DUMP, "-d", &binary, "-O", "-q"]), MISSING)?;
     let output = said(Command::new("btt").current_dir(scratch).args(["-i", &binary]), MISSING)?;

@@ -11,8 +11,8 @@ pub const A_PAGE: usize = 8;
 /// submitted again.
 pub const AN_ENTRY: usize = 320;
 /// Further bytes for each entry in a session with a function of its own: a request that waits, an answer, a command, and a request of
-/// several commands. All of them are there twice while the function is brought up again.
-pub const A_FUNCTION_ENTRY: usize = 256;
+/// several commands, both with their times where there is telemetry. All of them are there twice while the function is brought up again.
+pub const A_FUNCTION_ENTRY: usize = 320;
 
 /// Bytes of the heap for a session with a window of `window_bytes` and so many ring entries, and for everything else but the program's
 /// requests.

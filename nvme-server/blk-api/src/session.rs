@@ -1,5 +1,6 @@
 //! Opening and closing a session: calls on the server's endpoint, whose badge names the session.
 
+use crate::operation::Kind;
 use platform::Message;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -125,6 +126,18 @@ pub struct Statistics {
     pub not_installed: u64,
     /// Requests that ended because a record does not give the right.
     pub forbidden: u64,
+}
+
+impl Statistics {
+    /// Counts the bytes of commands of one kind.
+    #[inline]
+    pub const fn count_bytes(&mut self, kind: Kind, bytes: u64) {
+        match kind {
+            Kind::Read => self.read_bytes = self.read_bytes.wrapping_add(bytes),
+            Kind::Write => self.written_bytes = self.written_bytes.wrapping_add(bytes),
+            Kind::Other => {}
+        }
+    }
 }
 
 /// Asks for the session's [`Statistics`].

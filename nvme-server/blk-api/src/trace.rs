@@ -1,6 +1,7 @@
 //! Traces: the events of single requests, which a component writes into a [ring](telemetry::ring) for the build machine.
 //!
-//! An NVMe server has a ring for each session, and a client one of its own. Most requests have one event when their command was
+//! An NVMe server has a ring for each session, and a client one of its own. A client with a virtual function has one alone, with the
+//! events that a server has of a session: its turn begins with the first submission after a doorbell. Most requests have one event when their command was
 //! submitted, and one when it completed. What many requests have in common is one event for all of them: a turn, a doorbell, answers
 //! that are published. A request is known by its number on the session's ring, which both sides count: a turn has the number of its
 //! first request, and each request that is taken has an event. So no byte of an entry is for traces. Times are ticks of the machine's

@@ -4,15 +4,13 @@ use crate::data_plane::readiness::Readiness;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use blk_api::telemetry::{READS, Session, WRITES};
+use blk_api::telemetry::Session;
 use scheduler::Kind;
-use telemetry::Histogram;
 
 /// The latencies of a session's requests.
 pub(crate) struct Latencies {
-    histograms: [Histogram; 2],
-    sums: [u64; 2],
-    peaks: [u64; 2],
+    /// What the session's page shows of them.
+    shown: Session,
     /// By place, the time at which a request was taken that is cut into commands.
     taken: Vec<u64>,
     /// Time in which the scheduling policy withheld the turn, and since when it does.
@@ -23,24 +21,12 @@ pub(crate) struct Latencies {
 impl Latencies {
     /// No latencies, of a session with `places` for requests that are cut.
     pub(crate) fn new(places: usize) -> Box<Self> {
-        let (histograms, taken) = ([Histogram::default(); 2], vec![0; places]);
-        Box::new(Self { histograms, sums: [0; 2], peaks: [0; 2], taken, held_back: 0, held_back_since: None })
+        Box::new(Self { shown: Session::default(), taken: vec![0; places], held_back: 0, held_back_since: None })
     }
 
     /// Counts this number of requests of a kind, each answered so many ticks after it was taken.
     pub(crate) fn record(&mut self, kind: Kind, ticks: u64, count: u32) {
-        let direction = match kind {
-            Kind::Read => READS,
-            Kind::Write => WRITES,
-            Kind::Other => return,
-        };
-        let Self { histograms, sums, peaks, .. } = self;
-        let all = (histograms.get_mut(direction), sums.get_mut(direction), peaks.get_mut(direction));
-        if let (Some(histogram), Some(sum), Some(peak)) = all {
-            histogram.record(ticks, count);
-            *sum = sum.wrapping_add(ticks.wrapping_mul(count.into()));
-            *peak = ticks.max(*peak);
-        }
+        self.shown.record(kind, ticks, count);
     }
 
     /// Notes when the request in `place` was taken.
@@ -72,8 +58,8 @@ impl Latencies {
     pub(crate) fn show(&mut self, contents: &mut Session, now: u64) {
         let still = self.held_back_since.map_or(0, |since| now.wrapping_sub(since));
         contents.held_back = self.held_back.wrapping_add(still);
-        contents.peaks = core::mem::take(&mut self.peaks);
-        (contents.latency_sums, contents.latencies) = (self.sums, self.histograms);
+        contents.peaks = core::mem::take(&mut self.shown.peaks);
+        (contents.latency_sums, contents.latencies) = (self.shown.latency_sums, self.shown.latencies);
     }
 }
 

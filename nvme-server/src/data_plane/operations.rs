@@ -37,7 +37,7 @@ impl<P: Platform> DataPlane<P> {
     pub(crate) fn install(&mut self, index: usize, mut session: Session<P>) {
         let Some(slot) = self.slots.get_mut(index) else { return };
         if let Some(pages) = &mut self.pages {
-            pages.opened(index);
+            pages.opened(index, self.platform.ticks());
             session.latencies = Some(session.new_latencies());
             session.trace = pages.tracer(&self.platform, index);
             session.trace_opened();

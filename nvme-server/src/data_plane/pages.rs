@@ -24,6 +24,8 @@ pub(crate) struct Pages<M: Memory> {
 struct SessionPage<M: Memory> {
     writer: Writer<M>,
     openings: u32,
+    /// Time of the last one.
+    opened_at: u64,
     /// The kinds of requests that are traced.
     traced: Kinds,
 }
@@ -39,7 +41,7 @@ impl<M: Memory> Pages<M> {
         let memory = platform.memory(&region).ok()?;
         let page = |number| Writer::new(memory.clone(), number).ok();
         let sessions = config.sessions.iter().zip(0..).map(|(session, number)| {
-            Some(SessionPage { writer: page(session_page(number))?, openings: 0, traced: session.traced })
+            Some(SessionPage { writer: page(session_page(number))?, openings: 0, opened_at: 0, traced: session.traced })
         });
         let sessions: Vec<_> = sessions.collect::<Option<_>>()?;
         let rest = (memory.len() / PAGE_SIZE).saturating_sub(pages(sessions.len()));
@@ -59,9 +61,9 @@ impl<M: Memory> Pages<M> {
     }
 
     /// Counts an opening of session `index`.
-    pub(crate) fn opened(&mut self, index: usize) {
+    pub(crate) fn opened(&mut self, index: usize, now: u64) {
         if let Some(page) = self.sessions.get_mut(index) {
-            page.openings = page.openings.wrapping_add(1);
+            (page.openings, page.opened_at) = (page.openings.wrapping_add(1), now);
         }
     }
 
@@ -71,11 +73,11 @@ impl<M: Memory> Pages<M> {
         let _ = self.server.write(contents);
     }
 
-    /// Writes the page of session `index`; the number of its openings is known here.
+    /// Writes the page of session `index`; the number and the time of its openings are known here.
     pub(crate) fn write_session(&mut self, index: usize, contents: Session) {
-        if let Some(SessionPage { writer, openings, .. }) = self.sessions.get_mut(index) {
+        if let Some(SessionPage { writer, openings, opened_at, .. }) = self.sessions.get_mut(index) {
             // The page is as long as its contents.
-            let _ = writer.write(&Session { openings: *openings, ..contents });
+            let _ = writer.write(&Session { openings: *openings, opened_at: *opened_at, ..contents });
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The judgement of telemetry: the sums in the pages are those that the servers reported when the sessions ended, and the latencies of
-//! traced requests are those of the statistics.
+//! The judgement of telemetry: the sums in the pages are those that the servers reported when the sessions ended, or that the clients
+//! with virtual functions reported. The latencies of traced requests are those of the statistics.
 
 use crate::records::results::Results;
 use crate::telemetry::events::Events;
@@ -10,10 +10,10 @@ use anyhow::Result;
 use blk_api::telemetry::{READS, Session, WRITES};
 use blk_api::trace::Kinds;
 use capdl::Scenario;
-use capdl::scenario::{self, Tenant};
+use capdl::scenario::{Tenant, Workload};
 use std::path::Path;
 
-/// Differences between the last contents of the pages and the servers' reports, and tenants whose pages cannot be read.
+/// Differences between the last contents of the pages and the reports of servers and clients, and tenants whose pages cannot be read.
 pub fn differences(scenario: &Scenario, last: &Sample, results: &Results) -> Vec<String> {
     if scenario.telemetry.is_none() {
         return Vec::new();
@@ -23,16 +23,67 @@ pub fn differences(scenario: &Scenario, last: &Sample, results: &Results) -> Vec
         let tenant = session.tenant.as_str();
         // A session that was opened again reports once for each of its ends, and its page has the last.
         let is_last = results.sessions.iter().rfind(|one| one.tenant == session.tenant) == Some(session);
-        let died = |server: &str| results.faults.iter().any(|fault| fault.fault.name == server);
         match last.tenants.get(tenant) {
             None => all.push(format!("{tenant} has no page of telemetry that can be read")),
-            Some((server, page)) if is_last && page.is_open == 0 && !died(server) => {
+            Some((server, page)) if is_last && page.is_open == 0 && !died(results, server) => {
                 all.extend(difference(tenant, session, page));
             }
             Some(_) => {}
         }
     }
+    for tenant in scenario.controllers.iter().flat_map(|one| scenario.functions(&one.name)) {
+        let Some(reported) = Moved::of(tenant, results) else { continue };
+        let has_ended = |page: &Session| page.openings == 1 && page.is_open == 0 && !died(results, &tenant.name);
+        match last.tenants.get(&tenant.name) {
+            None => all.push(format!("{} has no page of telemetry that can be read", tenant.name)),
+            Some((_, page)) if has_ended(page) => all.extend(reported.difference(&tenant.name, page)),
+            Some(_) => {}
+        }
+    }
     all
+}
+
+/// Whether a component died.
+fn died(results: &Results, component: &str) -> bool {
+    results.faults.iter().any(|fault| fault.fault.name == component)
+}
+
+/// The bytes that a client reports to have moved.
+struct Moved {
+    read: u64,
+    written: u64,
+    /// It has moved no others.
+    is_all: bool,
+}
+
+impl Moved {
+    /// The report of a tenant's client, if it makes one.
+    fn of(tenant: &Tenant, results: &Results) -> Option<Self> {
+        let name = tenant.name.as_str();
+        if let Some(digest) = results.digests.iter().find(|digest| digest.tenant == name) {
+            return Some(Self { read: digest.bytes, written: 0, is_all: true });
+        }
+        let load = results.tenants.iter().rfind(|load| load.tenant == name)?;
+        let bytes = |requests: u64| requests.saturating_mul(load.block_bytes.into());
+        // Otherwise the load is a part of what its client reads and writes, or its requests are larger.
+        let is_all = match &tenant.workload {
+            Workload::Bench(bench) => {
+                !bench.verify && !bench.zeroes && !bench.compares && bench.max_block_bytes == 0 && load.errors == 0
+            }
+            _ => false,
+        };
+        Some(Self { read: bytes(load.reads), written: bytes(load.writes), is_all })
+    }
+
+    /// The first sum of the client's page that cannot be with this report.
+    fn difference(&self, tenant: &str, page: &Session) -> Option<String> {
+        let Self { read, written, is_all } = *self;
+        let pairs = [("read", page.sums.read_bytes, read), ("written", page.sums.written_bytes, written)];
+        let wrong = pairs.into_iter().find(|(_, shown, moved)| shown < moved || (is_all && shown > moved));
+        wrong.map(|(what, shown, moved)| {
+            format!("the telemetry of {tenant} has {shown} bytes {what}, and its client reported {moved}")
+        })
+    }
 }
 
 /// Saves the traces of a run in its folder, if it has one, and returns their differences from the last statistics.
@@ -46,7 +97,7 @@ pub fn traces(
     events: &Events,
     folder: Option<&Path>,
 ) -> Result<Vec<String>> {
-    let traced = |tenant: &&Tenant| scenario.traced(tenant) == Kinds::ALL && tenant.path == scenario::Path::Server;
+    let traced = |tenant: &&Tenant| scenario.traced(tenant) == Kinds::ALL;
     if scenario.telemetry.as_ref().is_none_or(|telemetry| telemetry.trace_pages == 0) {
         return Ok(Vec::new());
     }
@@ -59,9 +110,8 @@ pub fn traces(
     for tenant in scenario.tenants.iter().filter(traced) {
         let name = &tenant.name;
         let Some((server, page)) = last.tenants.get(name) else { continue };
-        let died = results.faults.iter().any(|fault| [name, server].iter().any(|one| fault.fault.name == one.as_str()));
         let is_comparable = page.openings == 1 && page.latency_sums.iter().any(|sum| *sum > 0);
-        if died || !is_comparable || summary.lost > 0 {
+        if died(results, name) || died(results, server) || !is_comparable || summary.lost > 0 {
             continue;
         }
         all.extend(disagreement(name, summary.latencies.get(name).copied()));
@@ -145,6 +195,17 @@ mod tests {
         let sentence = disagreement("alice", Some((1000.0, 1002.0))).unwrap();
         assert_eq!(sentence, "the traced requests of alice take 1002 ns each, and its statistics have 1000");
         assert_eq!(disagreement("alice", None).unwrap(), "alice has no traced request");
+    }
+
+    #[test]
+    fn a_client_has_moved_what_it_reports() {
+        let mut page = page(5, 5);
+        page.sums.read_bytes = 4096;
+        let moved = |read, is_all| Moved { read, written: 0, is_all }.difference("frida", &page);
+        assert_eq!((moved(4096, true), moved(512, false)), (None, None), "it may have read more beside its load");
+        let sentence = "the telemetry of frida has 4096 bytes read, and its client reported 512";
+        assert_eq!(moved(512, true).unwrap(), sentence);
+        assert!(moved(8192, false).is_some());
     }
 
     #[test]

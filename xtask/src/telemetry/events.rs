@@ -182,7 +182,7 @@ mod tests {
     fn lost_events_leave_a_mark() {
         let ram = Ram::new(PAGE_SIZE);
         let mut writer = Writer::new(&ram, 0, 1, 1_000, 7).unwrap();
-        let place = RingPlace { component: "a".into(), tenant: "a".into(), first: 0, pages: 1 };
+        let place = RingPlace { component: "a".into(), tenant: "a".into(), server: None, first: 0, pages: 1 };
         let reader = Reader::default();
         let mut ring = Ring { place, reader, began: false, events: VecDeque::new(), given_up: 0, ticks_per_second: 0 };
         let collect = |ring: &mut Ring| ring.collect(|_, offset, bytes| ram.read_bytes(offset, bytes).ok());

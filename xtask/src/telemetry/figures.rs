@@ -1,7 +1,6 @@
 //! Figures of a tenant between two readings: rates and latencies by the machine's clock.
 //!
-//! A new incarnation of the server, or a new opening of the session, sets the sums to 0. The earlier reading then counts as zeroes, and
-//! the rates are of the time since.
+//! A new opening of the session sets the sums to 0. The earlier reading then counts as zeroes, and the rates are of the time since.
 
 use super::sample::Sample;
 use blk_api::telemetry::{READS, Session, WRITES};
@@ -60,10 +59,9 @@ const RATIOS: [f64; 3] = [0.5, 0.99, 0.999];
 pub fn between(before: &Sample, after: &Sample, tenant: &str) -> Option<Figures> {
     let (server, now) = after.tenants.get(tenant)?;
     let page = after.servers.get(server)?;
-    let same_server = before.servers.get(server).is_some_and(|before| before.started_at == page.started_at);
     let earlier = before.tenants.get(tenant).map(|(_, session)| session);
-    let zero = Session { written_at: page.started_at, ..Session::default() };
-    let then = earlier.filter(|session| same_server && session.openings == now.openings).unwrap_or(&zero);
+    let zero = Session { written_at: now.opened_at, ..Session::default() };
+    let then = earlier.filter(|session| session.opened_at == now.opened_at).unwrap_or(&zero);
     let ticks = now.written_at.checked_sub(then.written_at).filter(|ticks| *ticks > 0)?;
     let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(page.ticks_per_second.max(1))) as u64;
     let bytes = [
@@ -79,7 +77,8 @@ pub fn between(before: &Sample, after: &Sample, tenant: &str) -> Option<Figures>
     };
     let directions = [READS, WRITES].map(|one| direction(&counts[one], bytes[one], now.peaks[one]));
     let of_both = std::array::from_fn(|bucket| counts[READS][bucket] + counts[WRITES][bucket]);
-    let both = direction(&of_both, bytes[READS] + bytes[WRITES], now.peaks[READS].max(now.peaks[WRITES]));
+    // A client with a function writes its page itself, whatever it says there.
+    let both = direction(&of_both, bytes[READS].saturating_add(bytes[WRITES]), now.peaks[READS].max(now.peaks[WRITES]));
     let held_back = now.held_back.wrapping_sub(then.held_back) as f64 / ticks as f64;
     Some(Figures { seconds: ns(ticks) as f64 / 1e9, directions, both, held_back: held_back.min(1.0) })
 }
@@ -108,16 +107,16 @@ mod tests {
     use super::*;
     use blk_api::telemetry::Server;
 
-    fn sample(started_at: u64, session: Session) -> Sample {
+    fn sample(session: Session) -> Sample {
         let mut sample = Sample::default();
-        let server = Server { ticks_per_second: 1_000, started_at, ..Server::default() };
+        let server = Server { ticks_per_second: 1_000, ..Server::default() };
         sample.servers.insert("nvme-server".into(), server);
         sample.tenants.insert("alice".into(), ("nvme-server".into(), session));
         sample
     }
 
-    fn reads(written_at: u64, openings: u32, latencies: &[u64]) -> Session {
-        let mut session = Session { written_at, openings, ..Session::default() };
+    fn reads(written_at: u64, opened_at: u64, latencies: &[u64]) -> Session {
+        let mut session = Session { written_at, opened_at, ..Session::default() };
         latencies.iter().for_each(|latency| session.latencies[READS].record(*latency, 1));
         session.sums.read_bytes = 4096 * latencies.len() as u64;
         session
@@ -125,8 +124,8 @@ mod tests {
 
     #[test]
     fn figures_are_of_what_came_between() {
-        let (before, after) = (reads(1_000, 1, &[1, 1, 1]), reads(3_000, 1, &[1, 1, 1, 5, 5, 5, 9]));
-        let figures = between(&sample(500, before), &sample(500, after), "alice").unwrap();
+        let (before, after) = (reads(1_000, 500, &[1, 1, 1]), reads(3_000, 500, &[1, 1, 1, 5, 5, 5, 9]));
+        let figures = between(&sample(before), &sample(after), "alice").unwrap();
         let [reads, writes] = figures.directions;
         assert_eq!((figures.seconds, reads.requests, reads.rate(figures.seconds)), (2.0, 4, 2.0));
         assert_eq!((reads.bytes, reads.bandwidth(figures.seconds)), (4 * 4096, 8192.0));
@@ -136,16 +135,23 @@ mod tests {
 
     #[test]
     fn sums_that_began_anew_are_counted_from_zero() {
-        let before = sample(500, reads(1_000, 1, &[1; 10]));
-        let reopened = between(&before, &sample(500, reads(1_500, 2, &[2; 3])), "alice").unwrap();
-        assert_eq!((reopened.directions[READS].requests, reopened.seconds), (3, 1.0));
-        let restarted = between(&before, &sample(1_400, reads(1_500, 1, &[2; 3])), "alice").unwrap();
-        assert_eq!((restarted.directions[READS].requests, restarted.seconds), (3, 0.1));
+        let before = sample(reads(1_000, 500, &[1; 10]));
+        let reopened = between(&before, &sample(reads(1_500, 1_400, &[2; 3])), "alice").unwrap();
+        assert_eq!((reopened.directions[READS].requests, reopened.seconds), (3, 0.1));
+    }
+
+    #[test]
+    fn sums_that_cannot_be_harm_no_reader() {
+        let mut liar = reads(1_000, 500, &[u64::MAX; 3]);
+        (liar.sums.read_bytes, liar.sums.written_bytes, liar.held_back) = (u64::MAX, u64::MAX, u64::MAX);
+        (liar.peaks, liar.class) = ([u64::MAX; 2], u32::MAX);
+        let figures = between(&Sample::default(), &sample(liar), "alice").unwrap();
+        assert_eq!((figures.both.bytes, figures.held_back), (u64::MAX, 1.0));
     }
 
     #[test]
     fn without_time_or_page_there_are_no_figures() {
-        let one = sample(500, reads(1_000, 1, &[1]));
+        let one = sample(reads(1_000, 500, &[1]));
         assert_eq!(between(&one, &one, "alice"), None);
         assert_eq!(between(&one, &one, "bob"), None);
     }

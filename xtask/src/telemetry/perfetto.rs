@@ -2,7 +2,7 @@
 //!
 //! The field numbers are those of Perfetto's `protos/perfetto/trace/`. Each tenant has a track at its server, one at its client, and
 //! one at its controller; below them are as many as it had requests at once, so that slices of a track nest. A request is one flow
-//! from the client over the server and the controller back.
+//! from the client over the server and the controller back. A client with a virtual function has a server's slices on its own track.
 
 use super::requests::{Part, Request, Requests};
 use blk_api::operation::Kind;
@@ -90,7 +90,7 @@ pub fn write(requests: &Requests, mut to: impl Write) -> io::Result<()> {
     sorted.sort_by_key(|request| request.published.unwrap_or(request.seen));
     sorted.iter().for_each(|request| file.client(request));
     sorted.sort_by_key(|request| request.seen);
-    sorted.iter().for_each(|request| file.server(request));
+    sorted.iter().for_each(|request| file.submitter(request));
     let mut commands: Vec<_> =
         sorted.iter().flat_map(|one| one.commands.iter().map(move |command| (*one, command))).collect();
     commands.sort_by_key(|(_, command)| command.rung);
@@ -170,9 +170,14 @@ impl File {
         self.end(track, received);
     }
 
-    /// The server's side, from its pass to the publication of the answer.
-    fn server(&mut self, request: &Request) {
-        let track = self.lane("server", &request.server, &request.tenant, (request.seen, request.answered));
+    /// The side of the server, or of the client with a function: from its pass to the publication of the answer.
+    fn submitter(&mut self, request: &Request) {
+        let (what, component, below) = if request.on_function {
+            ("client", &request.tenant, "requests")
+        } else {
+            ("server", &request.server, request.tenant.as_str())
+        };
+        let track = self.lane(what, component, below, (request.seen, request.answered));
         let flow = self.flow(request);
         self.begin(track, &named(request), request.seen, &values(request), Flow::Through(flow));
         let parts = request.parts();
@@ -309,6 +314,20 @@ mod tests {
         assert_eq!(flows.values().copied().collect::<Vec<_>>(), [3, 3], "client, server, controller");
         ended.sort_unstable();
         assert_eq!(ended, flows.into_keys().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_request_on_a_function_is_one_flow_over_client_and_controller() {
+        let on_function = |one| Request { on_function: true, published: None, received: None, ..one };
+        let packets =
+            packets(&Requests { complete: two_reads().into_iter().map(on_function).collect(), incomplete: 0 });
+        let processes = packets.iter().filter_map(|one| one.track_descriptor.as_ref()?.process.as_ref());
+        let names: Vec<_> = processes.filter_map(|process| process.process_name.as_deref()).collect();
+        assert_eq!(names, ["client alice", "controller of nvme-server"]);
+        let events = packets.iter().filter_map(|packet| packet.track_event.as_ref());
+        let (through, ended): (Vec<_>, Vec<_>) =
+            events.map(|event| (event.flow_ids.len(), event.terminating_flow_ids.len())).unzip();
+        assert_eq!((through.iter().sum::<usize>(), ended.iter().sum::<usize>()), (4, 2));
     }
 
     #[test]

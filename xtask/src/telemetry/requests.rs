@@ -1,9 +1,10 @@
 //! Single requests, made of the events of their traces.
 //!
 //! The events of a tenant's server and of its client are merged by their times. A request is complete when it was answered, and its
-//! client took the answer, if there are events of the client. Requests of which events are missing are counted and left out.
+//! client took the answer, if there are events of the client. A client with a virtual function has no server: it writes a server's
+//! events itself. Requests of which events are missing are counted and left out.
 
-use super::events::{Entry, Events};
+use super::events::{Entry, Events, Ring};
 use blk_api::request::Opcode;
 use blk_api::trace::{Event, What};
 use std::collections::{BTreeMap, VecDeque};
@@ -13,8 +14,10 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Request {
     /// The tenant.
     pub tenant: String,
-    /// The tenant's server.
+    /// The server of the tenant's controller.
     pub server: String,
+    /// The tenant's client has submitted it to a virtual function, and the server knows nothing of it.
+    pub on_function: bool,
     /// Number of the session's opening among those that were seen, and the request's number in it.
     pub opening: u32,
     /// The request's number on the ring, modulo 2^32.
@@ -25,11 +28,11 @@ pub struct Request {
     pub first: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Time at which the client published it, if that was seen.
+    /// Time at which the client published it to the server, if that was seen.
     pub published: Option<u64>,
-    /// Time of the pass in which the server took it: the statistics count its latency from here.
+    /// Time of the pass in which the server took it, or at which the client's turn began: the statistics count its latency from here.
     pub seen: u64,
-    /// Time at which it was taken off the ring, in its session's turn.
+    /// Time at which it was taken off the ring, in its session's turn; or after the request before it in the client's.
     pub taken: u64,
     /// Time at which its checks had ended.
     pub checked: u64,
@@ -37,7 +40,7 @@ pub struct Request {
     pub commands: Vec<Command>,
     /// Time at which the last command was completed: the statistics count its latency until here.
     pub completed: u64,
-    /// Time at which its answer was published.
+    /// Time at which its answer was published; or at which the client with a function had taken it.
     pub answered: u64,
     /// Time at which the client had taken the answer, if that was seen.
     pub received: Option<u64>,
@@ -120,13 +123,16 @@ impl Requests {
     #[must_use]
     pub fn of(events: &Events) -> Self {
         let mut all = Self::default();
-        for ring in events.rings.iter().filter(|ring| ring.place.component != ring.place.tenant) {
-            let client = events.rings.iter().find(|one| one.place.component == ring.place.tenant);
+        for ring in &events.rings {
+            let Some(server) = &ring.place.server else { continue };
+            let of_client = |one: &&Ring| one.place.tenant == ring.place.tenant && one.place.server.is_none();
+            let client = events.rings.iter().find(of_client);
             let has_client = client.is_some_and(|client| client.ticks_per_second > 0);
             let block_bytes = events.places().block_bytes(&ring.place.tenant);
             let clock = Clock { ticks_per_second: ring.ticks_per_second };
-            let names = (ring.place.tenant.as_str(), ring.place.component.as_str());
+            let names = (ring.place.tenant.as_str(), server.as_str());
             let mut tenant = Tenant::new(names, has_client, block_bytes, clock);
+            tenant.on_function = ring.place.component == ring.place.tenant;
             let of_client = client.iter().flat_map(|client| &client.events).copied();
             for entry in merged(ring.events.iter().copied(), of_client) {
                 match entry {
@@ -191,6 +197,7 @@ struct Turn {
 struct Tenant {
     name: String,
     server: String,
+    on_function: bool,
     has_client: bool,
     block_bytes: u32,
     clock: Clock,
@@ -225,6 +232,7 @@ impl Tenant {
         Self {
             name: name.into(),
             server: server.into(),
+            on_function: false,
             has_client,
             block_bytes,
             clock,
@@ -387,6 +395,7 @@ impl Tenant {
         Some(Request {
             tenant: self.name.clone(),
             server: self.server.clone(),
+            on_function: self.on_function,
             opening: self.opening,
             number,
             opcode: event.opcode(),

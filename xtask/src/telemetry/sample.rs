@@ -1,6 +1,7 @@
 //! A reading of all pages of a system.
 
 use super::physical::Physical;
+use blk_api::telemetry::{FUNCTION_PAGE, FUNCTION_TRACE_PAGE};
 use blk_api::telemetry::{SERVER_PAGE, Server, Session, pages, session_page, trace_page};
 use capdl::Scenario;
 use capdl::scenario::CONTROL;
@@ -16,8 +17,8 @@ use zerocopy::FromBytes;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Places {
     pages: Vec<TelemetryPages>,
-    /// By server, the tenants of its sessions.
-    servers: Vec<(String, Vec<String>)>,
+    /// By server, the tenants of its sessions, and those with virtual functions of its controller.
+    servers: Vec<(String, Vec<String>, Vec<String>)>,
     /// Pages of each ring of events; 0 without traces.
     trace_pages: usize,
     /// Bytes of a tenant's block.
@@ -26,11 +27,16 @@ pub struct Places {
     window_pages: usize,
 }
 
-/// A ring of events: the component that writes it, its first page, and the tenant whose requests they are of.
+/// A ring of events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RingPlace {
+    /// The component that writes it.
     pub(super) component: String,
+    /// The tenant whose requests the events are of.
     pub(super) tenant: String,
+    /// The server of the tenant's controller; `None` in the ring of a client with a session, which submits no commands.
+    pub(super) server: Option<String>,
+    /// The first page, and how many.
     pub(super) first: usize,
     pub(super) pages: usize,
 }
@@ -40,7 +46,7 @@ pub(super) struct RingPlace {
 pub struct Sample {
     /// By NVMe server.
     pub servers: BTreeMap<String, Server>,
-    /// By tenant, its session and its server's name.
+    /// By tenant, its session or function, and the name of its controller's server.
     pub tenants: BTreeMap<String, (String, Session)>,
 }
 
@@ -48,8 +54,11 @@ impl Places {
     /// The pages of a scenario's components, where the root task reported them.
     #[must_use]
     pub fn new(scenario: &Scenario, reported: &[TelemetryPages]) -> Self {
-        let tenants_of = |controller: &str| scenario.sessions(controller).map(|one| one.name.clone()).collect();
-        let servers = scenario.controllers.iter().map(|one| (scenario.server_name(&one.name), tenants_of(&one.name)));
+        let servers = scenario.controllers.iter().map(|one| {
+            let sessions = scenario.sessions(&one.name).map(|one| one.name.clone());
+            let functions = scenario.functions(&one.name).map(|one| one.name.clone());
+            (scenario.server_name(&one.name), sessions.collect(), functions.collect())
+        });
         let block_bytes = scenario.tenants.iter().filter_map(|tenant| {
             let namespace = scenario.namespace(tenant)?;
             Some((tenant.name.clone(), namespace.block_bytes))
@@ -80,9 +89,12 @@ impl Places {
 
     /// Whether a component's page is of a ring of events.
     fn is_of_ring(&self, component: &str, number: u32) -> bool {
-        self.servers.iter().any(|(server, tenants)| {
-            let is_servers = server == component && number as usize >= pages(tenants.len());
-            is_servers || tenants.iter().any(|tenant| tenant == component)
+        let is = |name: &String| name == component;
+        let number = number as usize;
+        self.servers.iter().any(|(server, sessions, functions)| {
+            (is(server) && number >= pages(sessions.len()))
+                || sessions.iter().any(is)
+                || (number >= FUNCTION_TRACE_PAGE && functions.iter().any(is))
         })
     }
 
@@ -97,16 +109,20 @@ impl Places {
         self.block_bytes.get(tenant).copied().unwrap_or(512)
     }
 
-    /// The rings of events: each server's, and then those of its clients.
+    /// The rings of events: those of each server's sessions with those of their clients, then those of clients with functions.
     pub(super) fn rings(&self) -> Vec<RingPlace> {
         let pages = self.trace_pages;
         let mut rings = Vec::new();
-        for (server, tenants) in self.servers.iter().filter(|_| pages > 0) {
-            for (index, tenant) in tenants.iter().enumerate() {
-                let first = trace_page(tenants.len(), index, pages);
-                rings.push(RingPlace { component: server.clone(), tenant: tenant.clone(), first, pages });
-                rings.push(RingPlace { component: tenant.clone(), tenant: tenant.clone(), first: 0, pages });
+        for (server, sessions, functions) in self.servers.iter().filter(|_| pages > 0) {
+            let mut ring = |component: &String, tenant: &String, server: Option<&String>, first| {
+                let (component, tenant, server) = (component.clone(), tenant.clone(), server.cloned());
+                rings.push(RingPlace { component, tenant, server, first, pages });
+            };
+            for (index, tenant) in sessions.iter().enumerate() {
+                ring(server, tenant, Some(server), trace_page(sessions.len(), index, pages));
+                ring(tenant, tenant, None, 0);
             }
+            functions.iter().for_each(|tenant| ring(tenant, tenant, Some(server), FUNCTION_TRACE_PAGE));
         }
         rings
     }
@@ -131,21 +147,25 @@ impl Places {
         pages.map(|page| self.address_of(CONTROL, page)).collect::<Option<Vec<_>>>().filter(|pages| !pages.is_empty())
     }
 
-    /// The tenants, by server.
-    pub fn tenants(&self) -> impl Iterator<Item = (&str, &[String])> {
-        self.servers.iter().map(|(server, tenants)| (server.as_str(), tenants.as_slice()))
+    /// The servers and their tenants: those with sessions, then those with functions of the server's controller.
+    pub fn tenants(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.servers.iter().flat_map(|(server, sessions, functions)| {
+            sessions.iter().chain(functions).map(|tenant| (server.as_str(), tenant.as_str()))
+        })
     }
 
     /// Reads all pages.
     #[must_use]
     pub fn sample(&self, memory: &dyn Physical) -> Sample {
         let mut sample = Sample::default();
-        for (server, tenants) in &self.servers {
+        for (server, sessions, functions) in &self.servers {
             if let Some(contents) = self.read(memory, server, SERVER_PAGE) {
                 sample.servers.insert(server.clone(), contents);
             }
-            for (index, tenant) in tenants.iter().enumerate() {
-                if let Some(contents) = self.read(memory, server, session_page(index)) {
+            let of_sessions = sessions.iter().zip(0..).map(|(tenant, index)| (tenant, server, session_page(index)));
+            let of_functions = functions.iter().map(|tenant| (tenant, tenant, FUNCTION_PAGE));
+            for (tenant, component, page) in of_sessions.chain(of_functions) {
+                if let Some(contents) = self.read(memory, component, page) {
                     sample.tenants.insert(tenant.clone(), (server.clone(), contents));
                 }
             }
@@ -211,6 +231,34 @@ mod tests {
         Scenario::parse(text, "two.toml").unwrap()
     }
 
+    fn with_function() -> Scenario {
+        let text = r#"
+            name = "function"
+            description = "A tenant with a session, and one with a function."
+            [telemetry]
+            trace_pages = 2
+            [[controller]]
+            name = "disk"
+            virtual_functions = 1
+            [[controller.namespace]]
+            size = "8M"
+            [[controller.namespace]]
+            size = "8M"
+            [[tenant]]
+            name = "alice"
+            extents = [{ first = 0, blocks = 1024 }]
+            queue_pairs = 1
+            program.name = "bench"
+            [[tenant]]
+            name = "frida"
+            path = "function"
+            namespace = 2
+            queue_pairs = 1
+            program.name = "bench"
+        "#;
+        Scenario::parse(text, "function.toml").unwrap()
+    }
+
     #[test]
     fn pages_are_found_at_the_reported_addresses() -> Result<(), OutOfBounds> {
         let at = |first, count, paddr| TelemetryPages { component: report::clip("nvme-server"), first, count, paddr };
@@ -225,6 +273,21 @@ mod tests {
         assert!(!sample.tenants.contains_key("alice"), "it was never written");
         let (server, bob) = &sample.tenants["bob"];
         assert_eq!((server.as_str(), bob.in_ring), ("nvme-server", 9));
+        Ok(())
+    }
+
+    #[test]
+    fn a_client_with_a_function_has_a_page_of_its_own_with_its_ring_behind() -> Result<(), OutOfBounds> {
+        let pages = TelemetryPages { component: report::clip("frida"), first: 0, count: 3, paddr: 0x1000 };
+        let memory = Ram::new(3 * PAGE_SIZE);
+        let places = Places::new(&with_function(), &[pages]);
+        Writer::new(memory.clone(), 0)?.write(&Session { in_device: 5, ..Session::default() })?;
+        let sample = places.sample(&At(0x1000, memory));
+        assert_eq!((sample.tenants["frida"].0.as_str(), sample.tenants["frida"].1.in_device), ("nvme-server", 5));
+        assert!(places.addresses().eq([0x1000]), "the others are the ring's");
+        assert!(places.tenants().eq([("nvme-server", "alice"), ("nvme-server", "frida")]));
+        let ring = places.rings().pop().unwrap();
+        assert_eq!((ring.component.as_str(), ring.first, ring.server.as_deref()), ("frida", 1, Some("nvme-server")));
         Ok(())
     }
 

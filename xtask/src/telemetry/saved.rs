@@ -40,12 +40,16 @@ impl Summary {
     pub fn of(events: &Events, requests: &Requests, statistics: &Sample) -> Self {
         let mut latencies = BTreeMap::new();
         for (tenant, (server, session)) in &statistics.tenants {
-            // The statistics have no latencies of others.
-            let moves = |one: &Request| one.opcode.is_some_and(|opcode| opcode.kind() != Kind::Other);
-            let of_tenant = requests.complete.iter().filter(|one| one.tenant == *tenant && moves(one));
-            let (traced, sum) = of_tenant.fold((0, 0), |(count, sum), one| (count + 1, sum + one.latency()));
+            // The statistics have no latencies of others, nor of requests that ended with a command that failed.
+            let is_counted = |one: &Request| {
+                let last = one.commands.iter().max_by_key(|command| command.completed);
+                one.opcode.is_some_and(|opcode| opcode.kind() != Kind::Other) && last.is_some_and(|one| one.status == 0)
+            };
+            let of_tenant = requests.complete.iter().filter(|one| one.tenant == *tenant && is_counted(one));
+            let (traced, sum) =
+                of_tenant.fold((0, 0u64), |(count, sum), one| (count + 1, sum.saturating_add(one.latency())));
             let Some(page) = statistics.servers.get(server).filter(|_| traced > 0) else { continue };
-            let ticks: u64 = [READS, WRITES].map(|one| session.latency_sums[one]).into_iter().sum();
+            let ticks = session.latency_sums[READS].saturating_add(session.latency_sums[WRITES]);
             let counts = [READS, WRITES].into_iter().flat_map(|one| session.latencies[one].counts());
             let counted: u64 = counts.copied().map(u64::from).sum();
             let ns = ticks as f64 * 1e9 / page.ticks_per_second.max(1) as f64;

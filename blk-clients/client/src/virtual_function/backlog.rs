@@ -7,8 +7,6 @@ use blk_api::ring::Completed;
 
 /// Entries that are not submitted yet, and answers that wait to be taken. Neither queue grows beyond its first capacity.
 pub(super) struct Backlog {
-    /// Whether there are entries, one of them partly submitted or none.
-    pub(super) is_behind: bool,
     /// The most entries, and the most answers.
     most: usize,
     pub(super) entries: VecDeque<Entry>,
@@ -20,7 +18,7 @@ impl Backlog {
     pub(super) fn new(most: u32) -> Self {
         let most = most as usize;
         let room = most.saturating_add(1);
-        Self { is_behind: false, most, entries: VecDeque::with_capacity(room), answers: VecDeque::with_capacity(room) }
+        Self { most, entries: VecDeque::with_capacity(room), answers: VecDeque::with_capacity(room) }
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -36,11 +34,10 @@ impl Backlog {
         if self.has_room_for_answer() { self.entries.pop_front() } else { None }
     }
 
-    /// Forgets all entries and answers, and has every later entry go this way.
+    /// Forgets all entries and answers.
     pub(super) fn forget(&mut self) {
         self.entries.clear();
         self.answers.clear();
-        self.is_behind = true;
     }
 
     pub(super) fn answer(&mut self, user_data: u64, status: Status) {

@@ -4,7 +4,7 @@
 //! The NVMe server sets the function's controller online and attaches the namespace, some time after the client's start, which is
 //! waited for here, a tick at a time. The other waits poll. All have a limit.
 
-use super::{Backlog, RING_AFTER, Served, VirtualFunction};
+use super::{Backlog, Ended, RING_AFTER, Served, Telemetry, VirtualFunction};
 use crate::error::OpenError;
 use crate::session::Options;
 use crate::virtual_function::silence::Silence;
@@ -127,6 +127,9 @@ impl<P: Platform> VirtualFunction<P> {
             writable: true,
             blocks: geometry.blocks,
         };
+        // One for each command, and one for a request that has none yet.
+        let requests = depth.saturating_add(1);
+        let telemetry = Telemetry::new(platform, environment, IO_QUEUE, depth, requests);
         let function = Self {
             platform: platform.clone(),
             environment: Rc::clone(environment),
@@ -140,16 +143,17 @@ impl<P: Platform> VirtualFunction<P> {
             abilities: identity.abilities,
             delays: identity.delays,
             masked_lines: device.vectors.iter().filter(|_| masks).map(|vector| vector.line).collect(),
-            // One for each command, and one for a request that has none yet.
-            engine: Engine::new(depth.saturating_add(1)),
+            engine: Engine::new(requests),
             backlog: Backlog::new(options.ring_entries),
+            is_plain: telemetry.is_none(),
+            telemetry,
             in_vain: 0,
             waits: 0,
             until_ring: RING_AFTER,
             doorbells: 0,
             silence: Silence::default(),
             withdrawn: None,
-            rest: (0, Served::Whole, nvme_spec::Status::SUCCESS),
+            rest: Ended::NONE,
             other: Completed::default(),
             fault: DeviceFault::OwnMemory,
         };

@@ -7,3 +7,4 @@ mod failures;
 mod law;
 mod opening;
 mod support;
+mod telemetry;

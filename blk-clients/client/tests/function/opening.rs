@@ -194,7 +194,7 @@ fn next_session_of_a_component_ends_the_one_before() {
 #[test]
 fn calls_to_a_server_are_refused_as_not_open() {
     let machine = Machine::new(Setup::default());
-    let session = session(&machine);
+    let mut session = session(&machine);
     machine.take_calls();
     let control = session.control();
     block_on(async {

@@ -321,13 +321,15 @@ impl System<'_> {
             first_block: declared.extents.first().map_or(0, |extent| extent.first),
             polls: declared.completion == Completion::Polled,
             waits: declared.waits,
+            traced: declared.traced.0,
             opens: declared.opens,
             begins: declared.begins,
             ends: declared.ends,
             config: declared.config.clone(),
         };
         let fields = differing!(Client {
-            tenant, class, queue_pairs, ring_entries, window_bytes, first_block, polls, waits, opens, begins, ends, config,
+            tenant, class, queue_pairs, ring_entries, window_bytes, first_block, polls, waits, traced, opens, begins, ends,
+            config,
         }: is, &wanted);
         vec![(String::new(), fields)]
     }

@@ -366,6 +366,9 @@ impl System<'_> {
         }
         self.io_tables(name, all);
         all.region(names::ARENA, "", RegionKind::Arena);
+        if self.declaration.has_telemetry {
+            all.region(TELEMETRY, format!("{name}.{TELEMETRY}"), RegionKind::ReadWrite);
+        }
         self.peers(name, all);
         self.alarms(index, all);
     }

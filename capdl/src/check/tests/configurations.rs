@@ -180,7 +180,7 @@ fn configuration_space_of_other_buses_is_refused() {
 
 #[test]
 fn a_client_that_is_told_something_else_than_its_server_is_refused() {
-    let changes: [Wrong<Client>; 12] = [
+    let changes: [Wrong<Client>; 13] = [
         ("tenant", |config| config.tenant = "bob".into()),
         ("class", |config| config.class = "urgent and more".into()),
         ("queue_pairs", |config| config.queue_pairs += 1),
@@ -190,6 +190,7 @@ fn a_client_that_is_told_something_else_than_its_server_is_refused() {
         ("first_block", |config| config.first_block += 1),
         ("polls", |config| config.polls ^= true),
         ("waits", |config| config.waits ^= true),
+        ("traced", |config| config.traced ^= 1),
         ("opens", |config| config.opens = Some(60_000)),
         ("ends", |config| config.ends = Some(0)),
         ("config", |config| config.config.push(' ')),

@@ -1,4 +1,4 @@
-//! Systems in which servers show statistics to the build machine.
+//! Systems in which servers and clients with functions show statistics to the build machine.
 
 use super::*;
 
@@ -37,6 +37,27 @@ fn pages_that_the_scenario_does_not_give_are_refused() {
     let alice = system.components.iter_mut().find(|component| component.name == "alice");
     alice.unwrap().shown = vec![log];
     refused(&system, Rule::NamedExactly, &["alice", "pages for the build machine"]);
+}
+
+#[test]
+fn pages_of_a_client_with_a_function_are_its_own() {
+    let shown = || Image::of("trace-functions");
+    let pages = "frida.telemetry";
+    assert_eq!(checked(&shown()), Ok(()));
+    for (other, rule) in [("fritz", Rule::ClientsApart), ("alice", Rule::ClientsApart), (SERVER, Rule::PrivateMemory)] {
+        let mut system = shown();
+        map(&mut system, other, pages, false, false);
+        refused(&system, rule, &[other, pages]);
+    }
+    // A capability would let the function reach them.
+    for other in ["frida", "fritz", SERVER] {
+        let mut system = shown();
+        plant(&mut system, other, pages, 0, READ_WRITE);
+        refused(&system, Rule::NamedExactly, &[other, pages]);
+    }
+    let mut system = shown();
+    Arc::make_mut(&mut system.declaration).has_telemetry = false;
+    refused(&system, Rule::NamedExactly, &["frida", "pages for the build machine"]);
 }
 
 #[test]

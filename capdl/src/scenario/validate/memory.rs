@@ -7,7 +7,7 @@ use crate::build::pool_pages;
 use crate::scenario::file::Lines;
 use crate::scenario::refusal::{Checked, refuse};
 use crate::scenario::validate::limits::PAGE;
-use crate::scenario::{Path, QUEUE_PAIRS, Scenario, Tenant, Workload};
+use crate::scenario::{Path, QUEUE_PAIRS, Scenario, Telemetry, Tenant, Workload};
 use blk_api::client_heap;
 use blk_api::config::ServerConfig;
 use blk_api::queue_sharing::QueueSharing;
@@ -128,13 +128,13 @@ fn common(scenario: &Scenario) -> u64 {
 /// Bytes of a tenant's own memory, its client's program with it.
 fn own(scenario: &Scenario, tenant: &Tenant) -> u64 {
     let telemetry = scenario.telemetry.as_ref();
-    let shown = telemetry.map_or(0, |shown| shown.server_pages(1).saturating_add(shown.client_pages())) as u64 * PAGE;
     if tenant.path == Path::Function {
         return COMPONENT
-            + shown
+            + telemetry.map_or(0, Telemetry::function_pages) as u64 * PAGE
             + tenant.window
             + pool_pages(QueueSharing::Dedicated, std::iter::once((QUEUE_PAIRS, tenant.depth))) * PAGE;
     }
+    let shown = telemetry.map_or(0, |shown| shown.server_pages(1).saturating_add(shown.client_pages())) as u64 * PAGE;
     let rings = client_region_bytes(tenant.ring_entries) + server_region_bytes(tenant.ring_entries);
     let pool = match scenario.server.queues.common() {
         Some(_) => 0,

@@ -104,13 +104,19 @@ impl<C: Copy, T: Copy> CommandTable<C, T> {
         Some(Reserved { index, cid: Cid(cid) })
     }
 
+    /// The number of the place that an identifier names.
+    #[inline(always)]
+    pub const fn place(&self, cid: Cid) -> u16 {
+        cid.0 & self.index_mask
+    }
+
     /// Frees the place; returns its command and the command's tag.
     ///
     /// # Errors
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
     #[inline(always)]
     pub fn complete(&mut self, cid: Cid) -> Result<(&C, T), DeviceFault> {
-        let index = cid.0 & self.index_mask;
+        let index = self.place(cid);
         match self.places.get_mut(usize::from(index)) {
             Some(place) if place.key == u32::from(cid.0) => {
                 place.key = u32::from(cid.0) | FREE;

@@ -6,14 +6,12 @@ use crate::data_plane::in_flight::{Command, Served, Work};
 use crate::data_plane::queues::Queues;
 use blk_api::Status;
 use blk_api::ring::{Completed, RingError};
-use blk_api::session::Statistics;
 use blk_api::trace::What;
 use nvme_driver::command::failure;
 use nvme_driver::fault::DeviceFault;
 use nvme_driver::pending::Answer;
 use nvme_spec::{Cid, QueueId};
 use platform::{Kernel, Platform};
-use scheduler::Kind;
 
 impl<P: Platform> Session<P> {
     /// Rings for the submitted commands and publishes the answers: each doorbell and signal at most once.
@@ -120,13 +118,8 @@ impl<P: Platform> Session<P> {
     /// Counts the bytes of this number of commands.
     #[inline]
     fn count(&mut self, work: Work, commands: u32) {
-        let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
         let bytes = u64::from(work.bytes()).wrapping_mul(commands.into());
-        match work.kind() {
-            Kind::Read => *read_bytes = read_bytes.wrapping_add(bytes),
-            Kind::Write => *written_bytes = written_bytes.wrapping_add(bytes),
-            Kind::Other => {}
-        }
+        self.statistics.count_bytes(work.kind(), bytes);
     }
 
     /// Records the failure of a command, or keeps it for a retry.

@@ -73,6 +73,8 @@ pub(crate) struct Setup {
     pub adapt: fn(&mut Config),
     /// Whether the client may ask for alarms.
     pub alarm: bool,
+    /// Pages of telemetry.
+    pub telemetry_pages: usize,
 }
 
 impl Default for Setup {
@@ -97,6 +99,7 @@ impl Default for Setup {
             faults: vec![],
             adapt: |_| (),
             alarm: false,
+            telemetry_pages: 0,
         }
     }
 }
@@ -328,6 +331,9 @@ fn state(setup: Setup) -> State {
     }
     start.caps("pci", PCI, 1);
     start.caps("event", EVENT, 1);
+    if setup.telemetry_pages > 0 {
+        start.memory("telemetry", RegionKind::ReadWrite, &Ram::new(setup.telemetry_pages * PAGE_SIZE));
+    }
     start.caps("io-table", TABLES, setup.io_tables as u32);
     if setup.alarm {
         start.caps("alarm", ALARM, platform::alarm::CLIENT_US.len() as u32);
