@@ -4,13 +4,18 @@ use super::*;
 
 #[test]
 fn orders_to_several_policy_components_are_refused() {
-    let two = |acts: &str| {
+    let two = |control: &str| {
         let more = "[[controller]]\nname = \"spare\"\n[[controller.namespace]]\nsize = \"1M\"";
-        refusal("size = \"1M\"", &format!("size = \"1M\"\n{more}\n[control]\nacts = [{acts}]"))
+        refusal("size = \"1M\"", &format!("size = \"1M\"\n{more}\n[control]\n{control}"))
     };
-    let refused = two("\"kill\", \"rights\"");
-    assert!(refused.contains("[control] has the act `rights` beside 2 controllers"), "{refused}");
-    assert!(!two("\"kill\", \"pause\"").contains("[control]"));
+    for (control, what) in [
+        ("acts = [\"kill\", \"rights\"]", "the act `rights`"),
+        ("administration = [\"inspect\"]", "the right `inspect` of `administration`"),
+    ] {
+        let refused = two(control);
+        assert!(refused.contains(&format!("[control] has {what} beside 2 controllers")), "{refused}");
+    }
+    assert!(!two("acts = [\"kill\", \"pause\"]").contains("[control]"));
 }
 
 #[test]

@@ -18,11 +18,12 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         return refuse_file(format!("[control] has no `acts`: name some of {}, or remove the table", names()));
     }
     let orders = |act: &&Act| matches!(act, Act::Shares | Act::Rights);
-    if let Some(act) = control.acts.iter().find(orders).filter(|_| scenario.controllers.len() > 1) {
+    let act = control.acts.iter().find(orders).map(|act| format!("the act `{}`", act.name()));
+    let right = control.administration.first().map(|right| format!("the right `{}` of `administration`", right.name()));
+    if let Some(called) = act.or(right).filter(|_| scenario.controllers.len() > 1) {
         return refuse_file(format!(
-            "[control] has the act `{}` beside {} controllers, so it could give a server of one the right to call the policy component of \
-             another: leave the act out, or the other controllers",
-            act.name(),
+            "[control] has {called} beside {} controllers, so it could give a server of one the right to call those of another: leave that \
+             out, or the other controllers",
             scenario.controllers.len()
         ));
     }
