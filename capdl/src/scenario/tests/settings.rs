@@ -43,8 +43,8 @@ fn loads_may_lose_the_rights_that_an_operator_can_take() {
         Workload::Bench(bench) => bench.forbidden,
         other => panic!("{other:?}"),
     };
-    assert_eq!(forbidden(&["control.acts=[\"kill\", \"pause\"]"]), Forbidden::Never);
-    let rights = "control.acts=[\"rights\"]";
+    assert_eq!(forbidden(&["control={ acts = [\"kill\", \"pause\"] }"]), Forbidden::Never);
+    let rights = "control={ acts = [\"rights\"] }";
     assert_eq!(forbidden(&[rights]), Forbidden::Possibly);
     assert_eq!(forbidden(&[rights, "tenant.alice.program.config.forbidden=for-good"]), Forbidden::ForGood);
 }
