@@ -112,7 +112,7 @@ impl Builder<'_> {
                 records: scenario.server.records,
                 merging: scenario.server.merging,
                 quirks: controller.quirks.clone(),
-                administration: None,
+                administration: scenario.administration(),
             };
             self.model.configure(server.driver.who, &config)?;
             let sessions = scenario.sessions(&controller.name).map(tenants::holder).collect();
@@ -133,7 +133,7 @@ impl Builder<'_> {
         }
         self.peers(&clients);
         if let Some(control) = &scenario.control {
-            self.control(control, &clients, &policies, pci.supervisor)?;
+            self.control(control, &clients, (&policies, &servers), pci.supervisor)?;
         }
         self.configure_pci(&pci, &drivers)?;
         self.console(console)

@@ -70,7 +70,7 @@ struct Draft {
     frames: Option<ObjectId>,
     teardown_ack: Option<TeardownAck>,
     presence: Option<ObjectId>,
-    telemetry: Option<ObjectId>,
+    shown: Vec<ObjectId>,
     caps: Vec<NamedCaps>,
     cap_runs: Vec<CapRun>,
     regions: Vec<Region>,
@@ -153,7 +153,7 @@ impl Model {
             frames: None,
             teardown_ack: None,
             presence: None,
-            telemetry: None,
+            shown: Vec::new(),
             caps: Vec::new(),
             cap_runs: Vec::new(),
             regions: Vec::new(),
@@ -392,8 +392,16 @@ impl Model {
     /// Adds `pages` pages as the region `name`, which the component shares with the build machine.
     pub(crate) fn shows(&mut self, who: Who, name: &str, pages: u64) {
         let frames = self.object(format!("{}.{name}", self.name(who)), ObjectKind::SmallFrame, pages);
-        self.draft(who).telemetry = Some(frames);
+        self.draft(who).shown.push(frames);
         self.region(who, name, frames, RegionKind::ReadWrite);
+    }
+
+    /// Adds a window that the component `asker` shares with the build machine, and that a device reaches by the capabilities of
+    /// `server`. Neither maps it.
+    pub(crate) fn shares_window(&mut self, asker: Who, server: Who, name: &str, pages: u64) {
+        let frames = self.object(format!("{}.{name}", self.name(server)), ObjectKind::SmallFrame, pages);
+        self.draft(asker).shown.push(frames);
+        self.cap(server, name, frames, 0, rights::READ_WRITE);
     }
 
     /// Adds the component's liveness page as the region `name` of `watcher`.

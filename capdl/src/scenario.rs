@@ -67,6 +67,7 @@ pub use tenant::{Path, Tenant};
 pub(crate) use validate::function::QUEUE_PAIRS;
 
 use crate::priority::priority_of;
+use blk_api::administration::Administration;
 use blk_api::trace::Kinds;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 
@@ -180,6 +181,12 @@ impl Scenario {
     pub fn queue_pairs(&self, controller: &str) -> u32 {
         let own = || self.sessions(controller).map(|tenant| u32::from(self.most_queues(tenant).0)).sum();
         self.server.queues.common().map_or_else(own, |(queue_pairs, _)| queue_pairs.into())
+    }
+
+    /// The administration of each NVMe server by the control component, if it has any.
+    #[must_use]
+    pub fn administration(&self) -> Option<Administration> {
+        self.control.as_ref().and_then(Control::administration)
     }
 
     /// Whether the PCI server places all registers, also on a machine with firmware: [`Pci::assign`], or some controller has

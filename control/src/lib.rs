@@ -1,13 +1,14 @@
 //! The control component: carries out what an operator on the build machine asks of a running system, as far as its capabilities go.
 //!
 //! The component reads requests in its mailbox ([`control_api::mailbox`]), and has the component that enforces each act carry it out: a policy
-//! component changes shares and rights, the supervisor stops and suspends components. It writes the answer when that has acted. A
+//! component changes shares and rights, the supervisor stops and suspends components, an NVMe server passes commands to its controller. It writes the answer when that has acted. A
 //! scenario decides which acts it has. Those that it lacks are capabilities that it does not hold, or bits that its badges lack.
 //!
 //! No request wakes it: it looks into the mailbox at each tick, and while requests come, at each of its shortest alarms
 //! (`attention`). So a build machine that writes without end costs the system one letter an alarm and no more. Its neighbours are
-//! the policy components and the supervisor, which answer at once or signal it. It has no memory of others, and no component calls
-//! it. Left out: the right to an act, which the callee checks by the badge.
+//! the policy components, the NVMe servers and the supervisor, which answer at once or signal it. It has no memory of others, and no
+//! component calls it. Data of commands lie in a window that the build machine and the controller share; the component has no part in
+//! them. Left out: the right to an act, which the callee checks by the badge.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -67,6 +68,9 @@ async fn serve<P: Platform>(platform: &P, environment: &Environment) -> Result<(
 async fn answer<P: Platform>(platform: &P, orders: &Orders<P>, request: Option<Request>) -> Answer {
     let began = platform.ticks();
     let Some(request) = request else { return Answer::Refused(Refusal::Malformed) };
+    if let Request::Administer { controller, label, words } = request {
+        return orders.administer(controller, label, &words).await.unwrap_or_else(Answer::Refused);
+    }
     match orders.carry_out(request).await {
         Ok(()) => {
             let took = platform.ticks().saturating_sub(began);

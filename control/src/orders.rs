@@ -1,9 +1,10 @@
 //! The orders to the components that enforce the acts.
 
 use alloc::vec::Vec;
+use blk_api::administration;
 use blk_api::orders::{OUTCOME, RIGHTS, RightsOrder, SHARE, ShareOrder};
 use blk_api::policy;
-use control_api::{Config, Refusal, Request, names, supervisor};
+use control_api::{ANSWER_WORDS, Answer, CALL_WORDS, Config, Refusal, Request, names, supervisor};
 use platform::{Cap, Endpoint, Environment, Kernel, Message, Platform};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -16,13 +17,18 @@ pub(crate) struct Orders<P> {
     config: Config,
     policies: Vec<Cap<Endpoint>>,
     supervisor: Option<Cap<Endpoint>>,
+    /// The NVMe servers whose controllers may be administered, by their controllers' numbers.
+    servers: Vec<Cap<Endpoint>>,
 }
 
 impl<P: Platform> Orders<P> {
     pub(crate) fn new(platform: P, environment: &Environment, config: Config) -> Self {
-        let count = environment.cap_count(names::POLICIES);
-        let policies = (0..count).filter_map(|index| environment.cap_at(names::POLICIES, index)).collect();
-        Self { platform, config, policies, supervisor: environment.cap(names::SUPERVISOR) }
+        let run = |name| {
+            let all = 0..environment.cap_count(name);
+            all.filter_map(|index| environment.cap_at(name, index)).collect()
+        };
+        let (policies, servers) = (run(names::POLICIES), run(names::ADMINISTERED));
+        Self { platform, config, policies, supervisor: environment.cap(names::SUPERVISOR), servers }
     }
 
     /// Has the request carried out. Returns when it is in force.
@@ -47,6 +53,7 @@ impl<P: Platform> Orders<P> {
             Request::Kill(component) => self.supervise(supervisor::KILL, component).await,
             Request::Pause(component) => self.supervise(supervisor::PAUSE, component).await,
             Request::Resume(component) => self.supervise(supervisor::RESUME, component).await,
+            Request::Administer { .. } => Err(Refusal::Malformed),
         }
     }
 
@@ -86,6 +93,29 @@ impl<P: Platform> Orders<P> {
             return Ok(());
         }
         Err(Refusal::Policy { label: answer.label, values: answer.payload().unwrap_or_default() })
+    }
+
+    /// Passes a call on to the NVMe server of a controller, and returns its answer. The call that waits for its command's end would
+    /// keep all other requests waiting.
+    ///
+    /// # Errors
+    /// There is no such controller, or no right to administer one.
+    pub(crate) async fn administer(
+        &self,
+        controller: u16,
+        label: u32,
+        words: &[u64; CALL_WORDS],
+    ) -> Result<Answer, Refusal> {
+        if self.servers.is_empty() || label == administration::EXECUTE {
+            return Err(Refusal::NotAllowed);
+        }
+        let server = self.servers.get(usize::from(controller)).ok_or(Refusal::NoController(controller))?;
+        let answer = self.platform.kernel().call(*server, &Message::from_words(label, words)).await;
+        let mut words = [0; ANSWER_WORDS];
+        for (word, answered) in words.iter_mut().zip(answer.words()) {
+            *word = *answered;
+        }
+        Ok(Answer::Administration { label: answer.label, words })
     }
 
     async fn supervise(&self, label: u32, component: u16) -> Result<(), Refusal> {

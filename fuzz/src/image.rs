@@ -319,7 +319,7 @@ fn system() -> Specification {
             blocked: None,
             frames: None,
             presence: None,
-            telemetry: None,
+            shown: Vec::new(),
             teardown_ack: None,
             entry: 0x20_0000,
             stack_pointer: 0x30_0000,

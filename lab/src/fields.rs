@@ -119,23 +119,28 @@ impl Value {
 }
 
 impl Structure {
-    /// The fields of `bytes` by name; of an element as `lbaf3.ms`. Bytes outside of all fields are under `unknown-OFFSET`, if there is
-    /// one that is not 0. Missing bytes are zeroes.
-    pub(crate) fn decode(&self, bytes: &[u8]) -> BTreeMap<String, Value> {
+    /// The fields of `bytes` by name, in their order; of an element as `lbaf3.ms`. Bytes outside of all fields are under
+    /// `unknown-OFFSET`, before all fields, if there is one that is not 0. Missing bytes are zeroes.
+    pub(crate) fn in_order(&self, bytes: &[u8]) -> Vec<(String, Value)> {
         let mut whole = bytes.to_vec();
         whole.resize(self.bytes, 0);
-        let mut values = BTreeMap::new();
+        let mut values = Vec::new();
         decode(self.fields, "", 0, &whole, &mut values);
         values
+    }
+
+    /// As [`Structure::in_order`], by name.
+    pub(crate) fn decode(&self, bytes: &[u8]) -> BTreeMap<String, Value> {
+        self.in_order(bytes).into_iter().collect()
     }
 }
 
 /// Decodes the fields of `bytes`, which begin at `offset` of the structure.
-fn decode(fields: &[Field], prefix: &str, offset: usize, bytes: &[u8], values: &mut BTreeMap<String, Value>) {
+fn decode(fields: &[Field], prefix: &str, offset: usize, bytes: &[u8], values: &mut Vec<(String, Value)>) {
     let mut unknown = |from: usize, end: usize| {
         let between = bytes.get(from..end).unwrap_or_default();
         if between.iter().any(|byte| *byte != 0) {
-            values.insert(format!("unknown-{:04}", offset + from), Value::Hex(digits(between)));
+            values.push((format!("unknown-{:04}", offset + from), Value::Hex(digits(between))));
         }
     };
     let mut end = 0;
@@ -165,7 +170,7 @@ fn decode(fields: &[Field], prefix: &str, offset: usize, bytes: &[u8], values: &
                 continue;
             }
         };
-        values.insert(name, value);
+        values.push((name, value));
     }
 }
 

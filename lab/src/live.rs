@@ -1,6 +1,7 @@
 //! A running system as the commands `top`, `ctl` and `web` see it: the telemetry of a run that goes on, in QEMU or in the simulator.
 
 pub(crate) mod acts;
+pub(crate) mod administration;
 pub(crate) mod keys;
 pub(crate) mod metrics;
 pub(crate) mod operator;
@@ -9,12 +10,14 @@ pub(crate) mod tenant;
 use acts::{Acts, Order};
 use anyhow::{Context, Result, ensure};
 use operator::Operator;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tenant::Tenant;
 use xtask::project::Project;
+use xtask::reports::live_log::HAPPENED;
 use xtask::telemetry::announcement::{self, Announcement};
 use xtask::telemetry::events::Events;
 use xtask::telemetry::mailbox::Mailbox;
@@ -180,6 +183,31 @@ impl Live {
             self.refresh()?;
         }
         Ok(())
+    }
+
+    /// Waits for a line about what happened that has this text: any, or one that is `new`.
+    ///
+    /// # Errors
+    /// There is none after `most`, or at the run's end.
+    pub(crate) fn wait_for_line(&self, text: &str, new: bool, most: Duration) -> Result<String> {
+        let file = self.folder.join(HAPPENED);
+        let bytes = || fs::read(&file).unwrap_or_default();
+        let seen = if new { bytes().len() } else { 0 };
+        let since = Instant::now();
+        loop {
+            // A run that is over has written all of its lines.
+            let is_over = !self.announcement.goes_on(&self.folder);
+            let all = bytes();
+            let added = String::from_utf8_lossy(all.get(seen..).unwrap_or_default());
+            // The last line may be in the middle of being written.
+            let mut whole = added.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            if let Some(line) = whole.find(|line| line.contains(text)) {
+                return Ok(line.to_owned());
+            }
+            ensure!(!is_over, "the run of '{}' is over, and no line had '{text}'", self.scenario());
+            ensure!(since.elapsed() < most, "no line had '{text}' in {} seconds", most.as_secs());
+            thread::sleep(TRY);
+        }
     }
 
     /// The events of the traces that are there, and of those of this time to come. A run that ends meanwhile ends the trace.

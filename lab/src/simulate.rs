@@ -6,10 +6,12 @@
 
 use crate::contents;
 use anyhow::{Result, ensure};
+use blk_api::administration::SUBMIT;
 use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Backend, Machine};
 use capdl::{Arch, KernelKind, Scenario, System};
-use control_api::mailbox::{ANSWERS, REQUESTS};
+use control_api::mailbox::{ANSWERS, Letter, REQUESTS};
+use control_api::{Answer, Request};
 use kernel::gaps::Gap;
 use kernel::installed::Release;
 use platform::PAGE_SIZE;
@@ -175,6 +177,8 @@ struct Watched<'a> {
     since: Instant,
     /// The number of the last request to the control component.
     passed_on: [u8; 4],
+    /// The last answer of the control component that was looked at.
+    answered: [u8; 4],
 }
 
 impl<'a> Watched<'a> {
@@ -183,7 +187,17 @@ impl<'a> Watched<'a> {
         let announced = Announced::new(scenario, &system.specification, folder);
         let mirror = Mirror::new(folder, arch)?;
         let (places, copied) = (Places::default(), Copied::default());
-        Ok(Self { announced, mirror, places, copied, arch, speed, since: Instant::now(), passed_on: [0; 4] })
+        Ok(Self {
+            announced,
+            mirror,
+            places,
+            copied,
+            arch,
+            speed,
+            since: Instant::now(),
+            passed_on: [0; 4],
+            answered: [0; 4],
+        })
     }
 
     /// Shows the telemetry, passes on a request to the control component, and waits until virtual time may go on.
@@ -194,12 +208,34 @@ impl<'a> Watched<'a> {
         }
         let memory = Memory(simulation);
         self.copied.go_on(&self.places, &memory, &self.mirror)?;
+        self.show_windows(&memory)?;
         self.places.addresses().try_for_each(|paddr| self.mirror.show(&memory, paddr))?;
         if let Some((answers, requests)) = self.places.mailbox(ANSWERS).zip(self.places.mailbox(REQUESTS)) {
             self.pass_on(simulation, Mailbox { answers, requests })?;
         }
         let real = Duration::from_secs_f64(simulation.now_ns() as f64 / 1e9 / self.speed);
         thread::sleep(real.saturating_sub(self.since.elapsed()));
+        Ok(())
+    }
+
+    /// Copies the windows of the administration, before a new answer about it is shown. An operator writes into them only between
+    /// such an answer and the next command.
+    fn show_windows(&mut self, memory: &Memory<'_>) -> Result<()> {
+        let mut page = [0; PAGE_SIZE];
+        if self.places.mailbox(ANSWERS).and_then(|paddr| memory.copy(paddr, &mut page)).is_none() {
+            return Ok(());
+        }
+        let number = page.first_chunk().copied().unwrap_or_default();
+        if number == std::mem::replace(&mut self.answered, number) {
+            return Ok(());
+        }
+        if let Some(Answer::Administration { .. }) = Letter::on(&page).and_then(|letter| letter.open()) {
+            for paddr in (0..).map_while(|controller| self.places.window(controller)).flatten() {
+                if memory.copy(paddr, &mut page).is_some() {
+                    self.mirror.write(paddr, &page)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -214,6 +250,16 @@ impl<'a> Watched<'a> {
         // The number of a request is written last and read first.
         let is_new = number(&self.mirror).is_some_and(|number| number != self.passed_on);
         if is_new && self.mirror.copy(requests, &mut page).is_some() {
+            if let Some(Request::Administer { controller, label: SUBMIT, .. }) =
+                Letter::on(&page).and_then(|letter| letter.open())
+            {
+                for paddr in self.places.window(controller.into()).into_iter().flatten() {
+                    let mut data = [0; PAGE_SIZE];
+                    if self.mirror.copy(paddr, &mut data).is_some() {
+                        simulation.write_shared(paddr, &data);
+                    }
+                }
+            }
             simulation.write_requests(mailbox, &page);
             self.passed_on = page.first_chunk().copied().unwrap_or_default();
             return Ok(());

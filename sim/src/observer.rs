@@ -22,7 +22,7 @@ use crate::translations::Translations;
 use blk_api::operation::{Data as Moved, Opcode};
 use blk_api::{Status, names};
 use capdl::Scenario;
-use capdl::scenario::Backend;
+use capdl::scenario::{Backend, Control};
 use capdl_spec::{Component, Role, Specification};
 use contents::{End, answered, asked, initial, request_id};
 use controllers::{Checkers, ControllerReports};
@@ -114,8 +114,9 @@ impl Observer {
             findings.name(Subject::Controller(number), controller.name.clone());
             for (nsid, namespace) in (1..).zip(&controller.namespaces) {
                 let disk = disks.get(number as usize).and_then(|disks| disks.get(nsid as usize - 1));
-                // A null device forgets its data, so its blocks are not judged.
-                if let Some(disk) = disk.filter(|_| namespace.backend == Backend::File) {
+                // A null device forgets its data, and an operator may change those of others, so such blocks are not judged.
+                let changes_data = scenario.control.as_ref().is_some_and(Control::changes_data);
+                if let Some(disk) = disk.filter(|_| namespace.backend == Backend::File && !changes_data) {
                     let rules = NamespaceRules {
                         block_bytes: namespace.block_bytes as usize,
                         discard: Discard::OldOrZeroes,
@@ -209,7 +210,9 @@ impl Observer {
                 });
             }
             let pool = mapped(&self.pages, name, regions, names::DMA);
-            pool.iter().for_each(|page| self.pages.authority.pool(requester, *page..*page + 1, READ_WRITE));
+            let administered = self.pages.frames_of(name, names::ADMINISTRATION_WINDOW, kernel, thread);
+            let reached = pool.iter().chain(&administered);
+            reached.for_each(|page| self.pages.authority.pool(requester, *page..*page + 1, READ_WRITE));
             self.pages.registers(name, machine.register_pages(number));
             if role == Some(Role::Probe) {
                 // A probe tries forbidden accesses on purpose; the run itself compares what stops it.

@@ -5,11 +5,11 @@
 
 use crate::simulation::Simulation;
 use crate::world::State;
-use control_api::mailbox::{HEADER_BYTES, Header, Letter, len};
+use control_api::mailbox::{HEADER_BYTES, Letter};
 use control_api::{Answer, Request};
 use platform::{PAGE_SIZE, Paddr};
 use sim_kernel::Kernel;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// Physical addresses of a mailbox's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,12 +33,17 @@ impl Simulation {
         let mut state = self.world.outside();
         let State { observer, kernel, now_ns, .. } = &mut *state;
         kernel.memory_mut().write(Paddr::new(mailbox.requests), page).ok()?;
-        let letter = letter(page)?;
+        let letter = Letter::on(page)?;
         if let Some((tenant, first, blocks, gives)) = order(&letter) {
             observer.ordered(tenant, (first, blocks, gives), *now_ns);
             self.ordered = Some(Ordered { answers: mailbox.answers, number: letter.header.number });
         }
         Some(())
+    }
+
+    /// Writes into a page that the build machine shares with components, from `paddr` on. `None` if there is no memory.
+    pub fn write_shared(&mut self, paddr: u64, bytes: &[u8]) -> Option<()> {
+        self.world.outside().kernel.memory_mut().write(Paddr::new(paddr), bytes).ok()
     }
 
     /// Writes a request with the number that follows the last one, and returns it.
@@ -67,7 +72,7 @@ impl Simulation {
         match read(kernel, answers, number) {
             None => return,
             Some(Answer::Refused(_)) => observer.refused(),
-            Some(Answer::Done { .. }) => {}
+            Some(Answer::Done { .. } | Answer::Administration { .. }) => {}
         }
         self.ordered = None;
     }
@@ -76,13 +81,7 @@ impl Simulation {
 fn read(kernel: &Kernel, answers: u64, number: u32) -> Option<Answer> {
     let mut page = [0; PAGE_SIZE];
     kernel.memory().read(Paddr::new(answers), &mut page).ok()?;
-    letter(&page).filter(|letter| letter.header.number == number)?.open()
-}
-
-/// The letter on a page, if its length is possible.
-fn letter(page: &[u8; PAGE_SIZE]) -> Option<Letter> {
-    let (header, rest) = Header::read_from_prefix(page).ok()?;
-    Some(Letter { header, bytes: rest.get(..len(&header)?)?.to_vec() })
+    Letter::on(&page).filter(|letter| letter.header.number == number)?.open()
 }
 
 /// The number of the tenant's component, the blocks, and whether rights are given: for an order about rights.

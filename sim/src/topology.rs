@@ -216,6 +216,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
             memory_buffer: controller.memory_buffer > 0,
             other_command_sets: controller.namespaces.iter().any(|one| one.model.command_set != CommandSet::Nvm),
             doorbell_stride: controller.model.doorbell_stride,
+            subsystem_reset: controller.model.subsystem_reset,
             queue_entries: controller.model.queue_entries,
             weighted_arbitration: controller.model.arbitration == Arbitration::WeightedRoundRobin,
             ..Capabilities::default()

@@ -342,7 +342,10 @@ impl Runner<'_> {
         match ended {
             End::Complete => {}
             End::TimedOut => results.reasons.push(format!("the run took longer than {} seconds", limit.as_secs())),
-            End::Gone(why) => results.reasons.push(format!("QEMU ended by itself: {why}")),
+            End::Gone(why) => {
+                results.emulator_crashed = why.starts_with("signal");
+                results.reasons.push(format!("QEMU ended by itself: {why}"));
+            }
         }
         Ok((results, machine.started()))
     }

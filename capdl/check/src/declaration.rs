@@ -6,6 +6,7 @@
 use crate::machine::FUNCTION_QUEUES;
 use crate::programs::Program;
 use crate::registers::register_pages;
+use blk_api::administration::Administration;
 use blk_api::config::{Class, ClassWeights, Completion, Interrupts, Quirk, SchedulingPolicy};
 use blk_api::extent::Extent;
 use blk_api::policy::{Entitlement, InterruptsChange, What};
@@ -44,6 +45,8 @@ pub struct Declaration {
     pub has_traces: bool,
     /// The acts of the control component; without it there is none.
     pub control: Option<Vec<Act>>,
+    /// The rights of the control component to administer each NVMe server's controller.
+    pub administration: Option<Administration>,
     /// The limit on restarts of the PCI server.
     pub pci_server_restart: Option<RestartPolicy>,
     /// The limit on restarts of the IOMMU server, where there is one.
@@ -257,7 +260,9 @@ impl Declaration {
     /// Pages of registers that the server of this name uses.
     pub(crate) fn pages(&self, driver: &str) -> u32 {
         let Some((_, controller)) = self.controller(driver) else { return 0 };
-        register_pages(self.queue_pairs(driver, controller).into(), controller.doorbell_stride)
+        let administered = self.administration.map_or(0, Administration::queue_pairs);
+        let queue_pairs = self.queue_pairs(driver, controller).saturating_add(administered).min(controller.queue_pairs);
+        register_pages(queue_pairs.into(), controller.doorbell_stride)
     }
 
     /// Pages of registers of `queue_pairs` I/O queue pairs of the controller that the component of this name drives.

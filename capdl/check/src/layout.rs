@@ -25,6 +25,9 @@ pub const REGIONS_VADDR: u64 = 0x3000_0000;
 /// Bytes of records a component's log ring keeps.
 pub const LOG_BYTES: u64 = 64 << 10;
 
+/// Bytes of the window for data of commands by which a control component administers a controller.
+pub const ADMINISTRATION_BYTES: u64 = 128 << 10;
+
 /// Slot of the fault endpoint in a CSpace root.
 pub const FAULT_SLOT: u64 = 1;
 /// Cptr of the capability to the component's own CNode.

@@ -240,12 +240,14 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
             ("a page of blocked transactions", component.blocked),
             ("a table of frames", component.frames),
             ("a page of presence", component.presence),
-            ("pages of telemetry", component.telemetry),
             ("a page of teardown acknowledgements", component.teardown_ack.map(|teardown_ack| teardown_ack.page)),
         ] {
             if object.is_some_and(|object| !there(object)) {
                 refuse(format!("component {name} names {what} that is not there"));
             }
+        }
+        if component.shown.iter().any(|object| !there(*object)) {
+            refuse(format!("component {name} names pages for the build machine that are not there"));
         }
         for object in [*tcb, *cnode, *vspace, *ipc_buffer].into_iter().chain(*root) {
             if !there(object) {

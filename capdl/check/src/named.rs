@@ -11,7 +11,7 @@ mod roles;
 mod sessions;
 mod supervised;
 
-use self::roles::{Entry, Place, Possessions, Wanted};
+use self::roles::{Entry, Place, Possessions, Wanted, administration_window};
 use super::{Role, Rule, System};
 use crate::layout::{CNODE_CPTR, alarms_us, frame_bytes, rights};
 use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_CPTR, TeardownAck};
@@ -91,6 +91,26 @@ impl System<'_> {
         first.into_iter().flat_map(move |first| numbers.clone().map(move |(_, place)| first.wrapping_add(place)))
     }
 
+    /// The frames that the component shares with the build machine, in their order.
+    fn shown(&self, index: usize) -> Vec<ObjectId> {
+        let name = &self.specification.components[index].name;
+        let own = |part: &str| self.id(&format!("{name}.{part}"));
+        // A client with a session has no statistics.
+        let is_shown = match self.roles[index] {
+            Role::Client if !self.has_cnode(index) => self.declaration.has_traces,
+            _ => self.declaration.has_telemetry,
+        };
+        match self.roles[index] {
+            Role::NvmeServer | Role::Client if is_shown => own(TELEMETRY).into_iter().collect(),
+            Role::Control => {
+                let servers = self.declaration.controllers.iter().filter(|_| self.declaration.administration.is_some());
+                let windows = servers.filter_map(|one| self.id(&administration_window(&one.driver)));
+                own(control_api::names::MAILBOX).into_iter().chain(windows).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Checks who may ask for alarms: an NVMe server, a control component and a client, by numbers that nobody else has.
     fn alarm(&self, index: usize) -> Option<String> {
         let own = self.specification.components[index].alarm;
@@ -123,7 +143,7 @@ impl System<'_> {
             blocked,
             frames,
             presence,
-            telemetry,
+            shown,
             ..
         } = component;
         let role = self.roles[index];
@@ -154,14 +174,15 @@ impl System<'_> {
         expect("page of blocked transactions", *blocked, own("blocked").filter(|_| role == Role::IommuServer));
         expect("table of frames", *frames, own("frames").filter(|_| role == Role::IommuServer));
         expect("page of presence", *presence, own("presence").filter(|_| self.slot(name).is_some()));
-        let shown = match role {
-            Role::NvmeServer if self.declaration.has_telemetry => own(TELEMETRY),
-            Role::Client if self.has_cnode(index) => own(TELEMETRY).filter(|_| self.declaration.has_telemetry),
-            Role::Client if self.declaration.has_traces => own(TELEMETRY),
-            Role::Control => own(control_api::names::MAILBOX),
-            _ => None,
-        };
-        expect("pages of telemetry", *telemetry, shown);
+        let wanted = self.shown(index);
+        if *shown != wanted {
+            let called = |all: &[ObjectId]| {
+                let names: Vec<&str> = all.iter().map(|object| self.object(*object).name.as_str()).collect();
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            };
+            let (is, wanted) = (called(shown), called(&wanted));
+            paths.push(format!("{who} has as its pages for the build machine {is}, and its role has {wanted}"));
+        }
         let driver = self.driver(index);
         if component.driver != driver {
             let number = |driver: Option<u8>| driver.map_or("none".into(), |driver| format!("number {driver}"));

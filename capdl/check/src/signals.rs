@@ -81,6 +81,8 @@ impl System<'_> {
             || self.serves(waiter, index)
             || self.is_policy_of(waiter, index)
             || (self.roles[index], self.roles[waiter]) == (Role::Policy, Role::Control)
+            || ((self.roles[index], self.roles[waiter]) == (Role::NvmeServer, Role::Control)
+                && self.declaration.administration.is_some())
             || self.declaration.channels.iter().any(is_peer)
     }
 

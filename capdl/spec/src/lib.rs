@@ -325,8 +325,8 @@ pub struct Component {
     /// (`pci_api::presence`). The supervisor reads it, and starts the driver again for each arrival.
     pub presence: Option<ObjectId>,
     /// The small frames that it shares with the build machine, which learns their addresses from the root task: its telemetry, or the
-    /// mailbox of a control component.
-    pub telemetry: Option<ObjectId>,
+    /// mailbox of a control component and the windows for data of its commands. They are numbered one array behind the other.
+    pub shown: Vec<ObjectId>,
     /// First instruction.
     pub entry: u64,
     /// Stack pointer at the start.

@@ -2,8 +2,9 @@
 
 use super::Builder;
 use super::clients::{BuiltClient, Policy};
+use super::drivers::Server;
 use crate::error::BuildError;
-use crate::layout::{alarms_us, rights};
+use crate::layout::{PAGE, alarms_us, rights};
 use crate::model::{Grant, Model};
 use crate::priority::control_priority;
 use crate::scenario::{CONTROL, Control, Path, Tenant};
@@ -17,7 +18,7 @@ impl Builder<'_> {
         &mut self,
         control: &Control,
         clients: &[BuiltClient<'_>],
-        policies: &[Policy],
+        (policies, servers): (&[Policy], &[Server]),
         alarms: ObjectId,
     ) -> Result<(), BuildError> {
         let polls = self.scenario.tenants.iter().any(Tenant::is_polled_for);
@@ -39,6 +40,17 @@ impl Builder<'_> {
             let badge = orders::BADGE | ordered;
             let grant = |policy: &Policy| Grant { object: policy.endpoint, badge, rights: rights::CALL };
             self.model.caps(who, names::POLICIES, &policies.iter().map(grant).collect::<Vec<_>>());
+        }
+        if let Some(administration) = control.administration() {
+            let badge = administration.rights.badge();
+            let grant = |server: &Server| Grant { object: server.endpoint, badge, rights: rights::CALL };
+            self.model.caps(who, names::ADMINISTERED, &servers.iter().map(grant).collect::<Vec<_>>());
+            let pages = administration.window_bytes / PAGE;
+            for server in servers.iter().map(|server| server.driver.who) {
+                self.model.shares_window(who, server, blk_api::names::ADMINISTRATION_WINDOW, pages);
+                let badge = Badge::SIGNAL | 1;
+                self.model.cap(server, blk_api::names::ADMINISTRATOR, event, badge, rights::WRITE);
+            }
         }
         let supervised = bit(Act::Kill, supervisor::MAY_KILL) | bit(Act::Pause, supervisor::MAY_PAUSE);
         if supervised != 0 {

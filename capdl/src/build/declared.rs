@@ -39,6 +39,7 @@ pub(crate) fn declaration(scenario: &Scenario, programs: &Programs) -> Result<De
         has_telemetry: scenario.telemetry.is_some(),
         has_traces: scenario.telemetry.as_ref().is_some_and(|telemetry| telemetry.trace_pages > 0),
         control: scenario.control.as_ref().map(|control| control.acts.clone()),
+        administration: scenario.administration(),
         pci_server_restart: Some(scenario.pci_server.restart.to_policy()),
         iommu_server_restart: Some(scenario.iommu_server.restart.to_policy()),
         programs: programs

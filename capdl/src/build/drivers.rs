@@ -10,6 +10,7 @@ use crate::layout::{LARGE_PAGE, PAGE, PROBE_MEMORY_BITS, alarms_us, rights};
 use crate::machine::{EDU_CLASS_CODE, Iommu, NVME_CLASS_CODE};
 use crate::model::Who;
 use crate::scenario::{Controller, EDU_DRIVER, FUNCTION_QUEUES, Interrupts, PROBE, Path, Probe, Tenant, slot_number};
+use blk_api::administration::{Administration, POOL_PAGES};
 use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{Match, names};
 use platform::{Badge, RegionKind};
@@ -69,8 +70,9 @@ impl Builder<'_> {
 
     /// Pages of registers that a controller's server uses.
     fn register_pages(&self, controller: &Controller) -> u32 {
-        let queue_pairs = self.scenario.queue_pairs(&controller.name).min(controller.server_queue_pairs().into());
-        register_pages(queue_pairs, controller.model.doorbell_stride)
+        let administered = self.scenario.administration().map_or(0, Administration::queue_pairs);
+        let queue_pairs = self.scenario.queue_pairs(&controller.name) + u32::from(administered);
+        register_pages(queue_pairs.min(controller.server_queue_pairs().into()), controller.model.doorbell_stride)
     }
 
     /// Pages of registers that all drivers use together. Few more than all of these are mapped at a time.
@@ -99,11 +101,13 @@ impl Builder<'_> {
         self.model.asks_for_alarms(who, pci.supervisor, first_alarm as u8);
         self.model.restarts(who, self.scenario.server.restart.to_policy());
         let own = self.scenario.sessions(&controller.name).map(|tenant| self.scenario.most_queues(tenant));
-        let pool_pages = pool_pages(self.scenario.server.queues, own);
+        let administered = self.scenario.administration();
+        let pool_pages = pool_pages(self.scenario.server.queues, own) + administered.map_or(0, |_| POOL_PAGES);
         let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
         self.model.cap(who, blk_api::names::DMA, pool, 0, rights::READ_WRITE);
         self.model.region(who, blk_api::names::DMA, pool, RegionKind::ReadWrite);
         let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
+        let windows = windows.chain(administered.map(|one| one.window_bytes));
         let tables = io_tables(pool_pages * PAGE, windows);
         self.io_tables(who, &name, tables);
         if let Some(telemetry) = &self.scenario.telemetry {

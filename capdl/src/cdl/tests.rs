@@ -54,7 +54,7 @@ fn tiny() -> Specification {
             blocked: None,
             frames: None,
             presence: None,
-            telemetry: None,
+            shown: Vec::new(),
             teardown_ack: None,
             id: 1,
             name: "a".into(),

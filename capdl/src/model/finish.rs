@@ -112,7 +112,7 @@ impl Model {
             frames: draft.frames,
             teardown_ack: draft.teardown_ack,
             presence: draft.presence,
-            telemetry: draft.telemetry,
+            shown: draft.shown.clone(),
             entry: draft.entry,
             // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
             stack_pointer: STACK_TOP - 16,

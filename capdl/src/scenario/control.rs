@@ -1,5 +1,7 @@
 //! The acts that a scenario gives the control component.
 
+use blk_api::administration::{Administration, Right, Rights};
+use capdl_check::layout::ADMINISTRATION_BYTES;
 use control_api::Act;
 use serde::Deserialize;
 
@@ -12,5 +14,25 @@ pub const CONTROL: &str = "control";
 #[serde(deny_unknown_fields)]
 pub struct Control {
     /// The acts of the component: each is a capability that it holds, or a bit in the badge of one. It has no others.
+    #[serde(default)]
     pub acts: Vec<Act>,
+    /// The rights by which it administers the controllers, as bits in the badge of a capability to each NVMe server. Whoever has
+    /// `io` reads and writes every tenant's blocks.
+    #[serde(default)]
+    pub administration: Vec<Right>,
+}
+
+impl Control {
+    /// Whether it may change data of tenants, without them.
+    #[must_use]
+    pub fn changes_data(&self) -> bool {
+        [Right::Io, Right::Namespaces, Right::Sanitize].iter().any(|right| self.administration.contains(right))
+    }
+
+    /// The administration of each NVMe server, if the component has any right to it.
+    #[must_use]
+    pub fn administration(&self) -> Option<Administration> {
+        let rights: Rights = self.administration.iter().copied().collect();
+        (rights != Rights::NONE).then_some(Administration { rights, window_bytes: ADMINISTRATION_BYTES })
+    }
 }

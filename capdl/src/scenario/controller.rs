@@ -128,6 +128,8 @@ pub struct Model {
     pub bridges_d3hot: bool,
     /// Whether those that are in D3hot lose their registers on the way to D0 (No_Soft_Reset is 0).
     pub soft_reset: bool,
+    /// Whether it has a reset of its NVM subsystem (CAP.NSSRS; NVMe base specification 2.0, section 3.1.3.1).
+    pub subsystem_reset: bool,
     /// Whether MSI-X is on and masked as a whole at the start, and every MSI vector masked.
     pub masks_left: bool,
     /// The controller type (CNTRLTYPE), which is reported since revision 1.4. The NVMe server uses a controller for I/O alone.
@@ -221,6 +223,7 @@ impl Default for Model {
             d3hot: false,
             bridges_d3hot: false,
             soft_reset: false,
+            subsystem_reset: false,
             masks_left: false,
             purpose: Purpose::Io,
         }

@@ -3,7 +3,7 @@
 //! A scenario with `[control]` has a control component. The build machine writes a [`Request`] into its [`mailbox`], which lies in
 //! the machine's memory, and the component writes the [`Answer`]. An act that changes something is answered when the component that
 //! enforces it has acted. [`supervisor`] has the control component's calls to the root task; those to policy components are in
-//! [`blk_api::orders`].
+//! [`blk_api::orders`], and those to NVMe servers in [`blk_api::administration`].
 //!
 //! Left out: the right to an act. Each is a capability of the control component's, or a bit in a badge, and the callee checks it.
 
@@ -21,6 +21,7 @@ pub mod names;
 pub mod supervisor;
 
 use alloc::vec::Vec;
+use blk_api::administration;
 use blk_api::extent::{Blocks, Extent};
 use blk_api::orders::ShareChange;
 use serde::{Deserialize, Serialize};
@@ -57,7 +58,21 @@ pub enum Request {
     Pause(u16),
     /// Lets a suspended client go on.
     Resume(u16),
+    /// A call to administer a controller ([`blk_api::administration`]), but for the one that waits for its command's end.
+    Administer {
+        /// The controller's number on the root bus.
+        controller: u16,
+        /// The label.
+        label: u32,
+        /// The words.
+        words: [u64; CALL_WORDS],
+    },
 }
+
+/// Words of the longest call to administer a controller, and of its longest answer.
+pub const CALL_WORDS: usize = size_of::<administration::Command>() / 8;
+/// See [`CALL_WORDS`].
+pub const ANSWER_WORDS: usize = size_of::<administration::Registers>() / 8;
 
 /// The answer to a [`Request`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -69,6 +84,13 @@ pub enum Answer {
     },
     /// The act is refused, and changed nothing.
     Refused(Refusal),
+    /// The NVMe server's answer to a call to administer its controller.
+    Administration {
+        /// The label: [`administration::DONE`], or that of a refusal.
+        label: u32,
+        /// The words.
+        words: [u64; ANSWER_WORDS],
+    },
 }
 
 /// The reason of a refusal.
@@ -80,6 +102,8 @@ pub enum Refusal {
     NotAllowed,
     /// There is no tenant with this number.
     NoTenant(u16),
+    /// There is no controller with this number.
+    NoController(u16),
     /// The change is not in force after some seconds. The policy component goes on, and takes no other order until then.
     Late,
     /// The policy component refuses: the label and the values of its answer ([`blk_api::policy::Refusal::of`]).

@@ -64,6 +64,13 @@ impl Letter {
         Some(Self { header: Header { checksum: checksum(&header, &bytes), ..header }, bytes })
     }
 
+    /// The letter that begins these bytes, if its length is one that there can be.
+    #[must_use]
+    pub fn on(page: &[u8]) -> Option<Self> {
+        let (header, rest) = Header::read_from_prefix(page).ok()?;
+        Some(Self { header, bytes: rest.get(..len(&header)?)?.to_vec() })
+    }
+
     /// The contents, if the letter is whole.
     #[must_use]
     pub fn open<T: DeserializeOwned>(&self) -> Option<T> {

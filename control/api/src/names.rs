@@ -6,3 +6,5 @@ pub const MAILBOX: &str = "mailbox";
 pub const POLICIES: &str = "policies";
 /// The component's call to the supervisor.
 pub const SUPERVISOR: &str = "supervisor";
+/// The run of its calls to the NVMe servers whose controllers it may administer, in the order of the controllers.
+pub const ADMINISTERED: &str = "administered";

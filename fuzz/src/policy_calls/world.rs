@@ -3,8 +3,8 @@
 use blk_api::policy::{self, INSTALL, PolicyConfig, Record};
 use platform::fake::{Nobody, Partial, Ram, Registers, Start};
 use platform::{
-    AbsoluteCPtr, CPtr, Cap, Endpoint, Event, Message, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Result,
-    Vaddr,
+    AbsoluteCPtr, CPtr, Cap, Endpoint, Event, Message, Notification, OutOfBounds, PAGE_SIZE, Platform, Region,
+    RegionKind, Result, Vaddr,
 };
 use report::milestones::Watched;
 use std::cell::RefCell;
@@ -43,8 +43,8 @@ impl World {
     /// Starts a component with this configuration, which then waits. Its server runs and accepts all calls.
     pub(super) fn start(config: &PolicyConfig) -> Self {
         let state = Rc::new(RefCell::new(State { server: Message::new(policy::DONE), ..State::default() }));
-        let [liveness, log] = [(); 2].map(|()| Ram::new(PAGE_SIZE));
-        let around = Around { state, start: Rc::new(start(config, &liveness, &log)) };
+        let [liveness, log, kept] = [(); 3].map(|()| Ram::new(PAGE_SIZE));
+        let around = Around { state, start: Rc::new(start(config, [&liveness, &log, &kept])) };
         let component = Box::pin(::policy::run(around.clone(), around.start.environment.clone()));
         let mut world = Self { component, around, liveness, log };
         world.poll();
@@ -95,14 +95,16 @@ impl World {
     }
 }
 
-/// The component's start, with its server's liveness page and the first page of its log ring.
-fn start(config: &PolicyConfig, liveness: &Ram, log: &Ram) -> Start {
+/// The component's start, with its server's liveness page, the first page of its log ring, and the page of kept orders.
+fn start(config: &PolicyConfig, [liveness, log, kept]: [&Ram; 3]) -> Start {
     let mut start = Start::new("policy");
     start.caps("server", SERVER, 1);
     start.caps("endpoint", 9, 1);
     start.caps("event", 10, 1);
     start.memory("liveness-server", RegionKind::ReadOnly, liveness);
     start.memory("log", RegionKind::ReadWrite, log);
+    start.caps("control", 11, 1);
+    start.memory("kept", RegionKind::ReadWrite, kept);
     start.environment.receive_cptr = Some(CPtr::new(5));
     start.environment.config = postcard::to_allocvec(config).unwrap_or_default();
     start
@@ -171,6 +173,8 @@ impl Partial for Around {
     }
 
     fn nb_send(&self, _: CPtr, _: &Message) {}
+
+    fn signal(&self, _: Cap<Notification>) {}
 
     fn cnode_delete(&self, _: AbsoluteCPtr) -> Result<()> {
         Ok(())

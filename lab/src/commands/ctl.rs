@@ -1,5 +1,7 @@
 //! `cargo xtask ctl`: what a script asks of a running system.
 
+mod show;
+
 use crate::live::Live;
 use crate::live::acts::Order;
 use crate::live::tenant::Tenant;
@@ -48,6 +50,19 @@ enum Asked {
         #[command(subcommand)]
         trace: Trace,
     },
+    /// Wait until a line about what happened has this text, and print it
+    Wait {
+        /// The text, as "nvme-server runs again"
+        text: String,
+        /// Look at lines from now on alone
+        #[arg(long)]
+        new: bool,
+        /// The most seconds to wait
+        #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+        seconds: u64,
+    },
+    /// Print a structure of a controller, field by field; needs the right "inspect" of administration
+    Show(show::Show),
     #[command(flatten)]
     Act(Order),
 }
@@ -106,6 +121,11 @@ pub(crate) fn run(project: &Project, ctl: &Ctl) -> Result<ExitCode> {
             let incomplete = requests.incomplete;
             out::line(format_args!("saved {saved} requests; {incomplete} incomplete; {lost} events lost"))?;
         }
+        Asked::Wait { text, new, seconds } => {
+            let line = live.wait_for_line(text, *new, Duration::from_secs(*seconds))?;
+            out::line(format_args!("{}", line.trim()))?;
+        }
+        Asked::Show(show) => show::run(project, ctl.run.as_deref(), show)?,
         Asked::Act(order) => out::line(format_args!("{}", order.carry_out(&live.operator()?)?))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,14 +1,18 @@
-//! `cargo xtask nvme`: Debian's nvme-cli, unmodified, on a controller of a scenario in the simulator.
+//! `cargo xtask nvme`: Debian's nvme-cli, unmodified, on a controller.
 //!
-//! Without an option a controller lives for one command. `--serve` keeps one, and `--at` leads commands to it.
+//! With `--run` that is the controller of a running system, whose NVMe server executes what the scenario allows. Otherwise a scenario's
+//! controller lives in the simulator for one command. `--serve` keeps one, and `--at` leads commands to it.
 
 mod answers;
 mod decoding;
 pub(crate) mod rows;
+mod running;
 pub(crate) mod subcommands;
 
 use crate::commands::device;
 use crate::contents;
+use crate::live::administration;
+use crate::nvme_cli::FarEnd;
 use crate::nvme_cli::model::Model;
 use crate::nvme_cli::program::NvmeCli;
 use crate::nvme_cli::server::Server;
@@ -40,6 +44,15 @@ pub(crate) struct Nvme {
     /// Keep the controller and serve it at this folder, until Ctrl-C
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["at", "arguments"])]
     serve: Option<PathBuf>,
+    /// Use the controller of the run that goes on: the newest of this scenario; of any without a name
+    #[arg(
+        long,
+        value_name = "SCENARIO",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with_all = ["scenario", "set", "serve", "at"]
+    )]
+    run: Option<String>,
     /// Use the controller that is served at this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["scenario", "set", "controller"])]
     at: Option<PathBuf>,
@@ -62,8 +75,8 @@ pub(crate) fn run(project: &Project, nvme: &Nvme) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let arguments = nvme.arguments.clone();
-    let status = match &nvme.at {
-        Some(folder) => {
+    let status = match (&nvme.at, &nvme.run) {
+        (Some(folder), _) => {
             let shown = folder.display();
             ensure!(
                 UnixStream::connect(folder.join(SOCKET)).is_ok(),
@@ -71,11 +84,17 @@ pub(crate) fn run(project: &Project, nvme: &Nvme) -> Result<ExitCode> {
             );
             NvmeCli::prepare(project)?.command(folder, arguments).status()
         }
-        None => {
-            let controller = chosen()?;
+        (None, run) => {
+            let controller: Box<dyn FarEnd> = match run {
+                Some(run) => {
+                    let run = Some(run.as_str()).filter(|run| !run.is_empty());
+                    Box::new(administration::controller(project, run, nvme.controller.as_deref())?)
+                }
+                None => Box::new(chosen()?),
+            };
             let folder = tempfile::tempdir().context("there is no place for a socket")?;
             let program = NvmeCli::prepare(project)?;
-            let _server = Server::start(folder.path(), Box::new(controller))?;
+            let _server = Server::start(folder.path(), controller)?;
             program.command(folder.path(), arguments).status()
         }
     };

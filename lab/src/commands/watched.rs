@@ -191,6 +191,9 @@ impl User<'_> {
         ensure!(paused < 1.0, "alice makes {paused} requests a second while she is paused");
         done(&["resume", "alice"])?;
         done(&["kill", "nvme-server"])?;
+        let waited = act(&["wait", "nvme-server runs again"])?;
+        ensure!(waited.status.success(), "nobody says that the server runs again: {}", text(&waited.stderr));
+        refused(&["wait", "nvme-server sleeps", "--seconds", "0"], "no line had 'nvme-server sleeps' in 0 seconds")?;
         rate()?;
         let after = rate()?;
         ensure!(

@@ -57,6 +57,7 @@ impl Operator {
         match self.mailbox.ask(request)? {
             Answer::Done { took_ns } => Ok(Duration::from_nanos(took_ns)),
             Answer::Refused(refusal) => Err(anyhow!("refused: {}", reason(refusal))),
+            Answer::Administration { .. } => bail!("the control component answers something else"),
         }
     }
 }
@@ -82,11 +83,12 @@ impl Operator {
 }
 
 /// The reason of a refusal, in words.
-fn reason(refusal: Refusal) -> String {
+pub(super) fn reason(refusal: Refusal) -> String {
     match refusal {
         Refusal::Malformed => "the control component is of another version than this command".into(),
         Refusal::NotAllowed => "the scenario does not allow that".into(),
         Refusal::NoTenant(_) => "that is no tenant".into(),
+        Refusal::NoController(number) => format!("the system has no controller number {number}"),
         Refusal::Late => "it is not in force after some seconds, and follows when the tenant's server answers".into(),
         Refusal::Policy { label, values } => policy::Refusal::of(&Message::from_words(label, &values)).to_string(),
         Refusal::Supervisor(refusal) => refusal.to_string(),

@@ -5,13 +5,17 @@
 
 use super::{Completion, FarEnd, Refused};
 use blk_api::administration::{
-    self as api, COLLECT, DONE, Ended, REGISTERS, RESET, Registers, Reset, ResetKind, Right, SUBMIT,
+    self as api, COLLECT, COUNTS, Counts, DONE, Ended, REGISTERS, RESET, Registers, Reset, ResetKind, Right, SUBMIT,
 };
 use nvme_passthrough::{Command, Data, Queue, Refusal};
 use nvme_spec::registers::DOORBELL_BASE;
 use nvme_spec::{Status, StatusCode};
 use platform::Message;
+use std::time::SystemTime;
 use zerocopy::IntoBytes as _;
+
+/// Looks for the end of a command that an earlier asker has left.
+const PATIENCE: u32 = 1000;
 
 /// The way to an NVMe server's administration.
 pub(crate) trait Asker: Send {
@@ -25,10 +29,16 @@ pub(crate) trait Asker: Send {
     fn window_bytes(&self) -> usize;
 
     /// Reads the window from its beginning.
-    fn read(&mut self, bytes: &mut [u8]);
+    ///
+    /// # Errors
+    /// The window is gone.
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused>;
 
     /// Writes the window from its beginning.
-    fn write(&mut self, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// The window is gone.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Refused>;
 
     /// Waits until something may have ended.
     ///
@@ -46,8 +56,10 @@ pub(crate) struct Administered<A> {
 
 impl<A: Asker> Administered<A> {
     /// The far end of this asker.
-    pub(crate) const fn new(asker: A) -> Self {
-        Self { asker, token: 0 }
+    pub(crate) fn new(asker: A) -> Self {
+        // Completions that an earlier asker has left must have other tokens.
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { asker, token: since.as_nanos() as u64 }
     }
 
     /// Makes a call that is answered with [`DONE`], or refused.
@@ -56,21 +68,56 @@ impl<A: Asker> Administered<A> {
         Ok(if answer.label == DONE { Ok(answer) } else { Err(api::Refusal::of(&answer)) })
     }
 
-    /// Collects the completion of the last command. Earlier ones, which nobody waited for to the end, are let go.
+    /// Collects the completion of the last command.
     fn collect(&mut self) -> Result<api::Completion, Refused> {
+        let mut is_over = false;
         loop {
-            match self.call(Message::new(COLLECT))? {
-                Ok(answer) => match answer.payload::<api::Completion>() {
-                    Ok(completion) if completion.token == self.token => return Ok(completion),
-                    _ => {}
-                },
-                Err(api::Refusal::Nothing) => self.asker.wait()?,
-                Err(refusal) => return Err(refused(refusal)),
+            match self.collect_one()? {
+                Some(completion) if completion.token == self.token => return Ok(completion),
+                Some(_) => {}
+                None if is_over => return Err(without_status(Ended::Reset)),
+                // A later incarnation of the server knows nothing of the command. Otherwise it may just have ended.
+                None => is_over = !self.is_under_way()?,
+            }
+            if !is_over {
+                self.asker.wait()?;
             }
         }
     }
 
+    /// A completion that was not collected.
+    fn collect_one(&mut self) -> Result<Option<api::Completion>, Refused> {
+        match self.call(Message::new(COLLECT))? {
+            Ok(answer) => Ok(answer.payload().ok()),
+            Err(api::Refusal::Nothing) => Ok(None),
+            Err(refusal) => Err(refused(refusal)),
+        }
+    }
+
+    /// Whether the server has a command or a reset that is not over.
+    fn is_under_way(&mut self) -> Result<bool, Refused> {
+        let counts = self.call(Message::new(COUNTS))?.map_err(refused)?;
+        Ok(counts.payload::<Counts>().is_ok_and(|Counts { accepted, ended, .. }| accepted > ended))
+    }
+
+    /// Waits for a command that an earlier asker has left, whose data begin the window, too, and lets its completion go: the server
+    /// keeps a few.
+    fn clear(&mut self) -> Result<(), Refused> {
+        for _ in 0..PATIENCE {
+            if !self.is_under_way()? {
+                while self.collect_one()?.is_some() {}
+                return Ok(());
+            }
+            self.asker.wait()?;
+        }
+        Err(Refused(
+            Refusal::Busy,
+            "a command that an earlier nvme has left is under way: wait until it has ended".into(),
+        ))
+    }
+
     fn reset_part(&mut self, kind: ResetKind) -> Result<(), Refused> {
+        self.clear()?;
         self.token += 1;
         let reset = Reset { token: self.token, kind: kind as u64 };
         self.call(Message::with(RESET, &reset))?.map_err(refused)?;
@@ -88,9 +135,10 @@ impl<A: Asker> FarEnd for Administered<A> {
             let sentence = format!("a command has {most} bytes of data at most, the window of the administration");
             return Err(Refused(Refusal::Invalid, sentence));
         }
+        self.clear()?;
         match data {
-            Data::Out(sent) => self.asker.write(sent),
-            Data::In(_) | Data::None => self.asker.write(&vec![0; bytes]),
+            Data::Out(sent) => self.asker.write(sent)?,
+            Data::In(_) | Data::None => self.asker.write(&vec![0; bytes])?,
         }
         self.token += 1;
         let Command { queue, opcode, nsid, cdw2, cdw10 } = *command;
@@ -116,7 +164,7 @@ impl<A: Asker> FarEnd for Administered<A> {
         let mut read = Vec::new();
         if matches!(data, Data::In(_)) && completion.status == 0 {
             read.resize(bytes, 0);
-            self.asker.read(&mut read);
+            self.asker.read(&mut read)?;
         }
         Ok(Completion { status: completion.status as u16, result: completion.result, data: read })
     }
@@ -165,7 +213,9 @@ fn missing(right: Right) -> String {
 fn without_status(ended: Ended) -> Refused {
     let sentence = match ended {
         Ended::NotSubmitted => "the controller has not got the command: it failed before",
-        Ended::Reset | Ended::Completed => "the controller was reset: the command may have been executed",
+        Ended::Reset | Ended::Completed => {
+            "the controller was reset, or its server restarted: the command may have been executed"
+        }
     };
     Refused(Refusal::Timeout, sentence.into())
 }

@@ -62,7 +62,7 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         blocked: None,
         frames: None,
         presence: None,
-        telemetry: None,
+        shown: Vec::new(),
         teardown_ack: None,
         entry: 0x20_0000,
         stack_pointer: 0x30_0000,

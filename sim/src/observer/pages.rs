@@ -6,7 +6,7 @@ use capdl_spec::{Component, Mapping, ObjectId, ObjectKind, Role, Specification};
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
 use report::milestones::bit_of;
 use sim_check::{Authority, Checker, Findings, Rights, Subject};
-use sim_kernel::{Access, Kernel, ThreadId};
+use sim_kernel::{Access, Capability, Held, Kernel, ThreadId};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -134,6 +134,21 @@ impl Pages {
         });
         let Some(id) = mapped.map(|mapping| mapping.object) else { return Vec::new() };
         self.places.range((id, 0)..(id + 1, 0)).map(|(_, page)| *page).collect()
+    }
+
+    /// Returns the pages of the frames `NAME.part`, which the component of this name holds and nobody maps.
+    pub(crate) fn frames_of(&self, name: &str, part: &str, kernel: &Kernel, thread: ThreadId) -> Vec<u64> {
+        let Specification { components, objects, caps, .. } = &self.specification;
+        let object = objects.iter().position(|object| object.name == format!("{name}.{part}"));
+        let cnode = components.iter().find(|one| one.name == name).map(|one| one.cnode);
+        let run = caps.iter().find(|run| Some(run.object as usize) == object && Some(run.cnode) == cnode);
+        let cptrs = run.map_or(0..0, |run| run.cptr..run.cptr + u64::from(objects[run.object as usize].count));
+        let held = kernel.cspace(thread).into_iter().filter(|held| cptrs.contains(&held.cptr));
+        let page = |held: Held| match held.cap {
+            Capability::Frame { paddr, .. } => Some(paddr >> PAGE_BITS),
+            _ => None,
+        };
+        held.filter_map(page).collect()
     }
 
     /// Whether the supervisor has announced the moment of this number. It announces every moment to all components alike.

@@ -1,5 +1,7 @@
 //! An operator who acts on a running system by its control component.
 
+mod administration;
+
 use super::{as_written, loads_last};
 use blk_api::config::{Class, RateLimit};
 use blk_api::extent::{Blocks, Extent};
@@ -98,7 +100,7 @@ impl System {
     fn has(&mut self, request: &Request) -> u64 {
         match self.ask(request) {
             Answer::Done { took_ns } => took_ns,
-            Answer::Refused(refusal) => fail(&format!("{request:?}: {refusal:?}")),
+            answer => fail(&format!("{request:?}: {answer:?}")),
         }
     }
 

@@ -67,7 +67,7 @@ mod tests {
                 blocked: None,
                 frames: None,
                 presence: None,
-                telemetry: None,
+                shown: Vec::new(),
                 teardown_ack: None,
                 id: 3,
                 name: "a".into(),

@@ -278,12 +278,13 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
     })
 }
 
-/// Whether a failed run may be repeated: it was too short to show anything, which does not explain what a component did wrong.
+/// Whether a failed run may be repeated: it was too short to show anything, or QEMU crashed, which is not the system's doing. Neither
+/// explains what a component did wrong.
 pub fn may_repeat(scenario: &Scenario, results: &Results) -> bool {
     let did_wrong = results.failures.iter().any(|failure| !is_expected(scenario, failure))
         || results.tenants.iter().any(|load| load.wrong_bytes > 0)
         || results.attacks.iter().any(|attack| !attack.refused);
-    !did_wrong && is_too_short(scenario, results)
+    !did_wrong && (results.emulator_crashed || is_too_short(scenario, results))
 }
 
 /// Whether the run was too short to show anything: a tenant finished by its time before an attacker that it must outlive, or a

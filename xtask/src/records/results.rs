@@ -50,6 +50,9 @@ pub struct Results {
     pub not_judged: Vec<String>,
     /// How late QEMU was; none in the simulator, and where the system does not count it.
     pub lateness: Option<Lateness>,
+    /// QEMU ended by a signal that nobody sent it.
+    #[serde(skip)]
+    pub emulator_crashed: bool,
     /// Seconds from QEMU's start to its end.
     pub seconds: f64,
     /// Seconds from QEMU's start to the first verified transfer of a tenant.

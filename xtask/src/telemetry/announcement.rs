@@ -4,8 +4,9 @@
 use super::sample::Places;
 use crate::project::write_whole;
 use anyhow::{Context, Result, bail, ensure};
+use blk_api::administration::Right;
 use blk_api::extent::Extent;
-use capdl::Scenario;
+use capdl::{Scenario, scenario};
 use capdl_spec::{Arch, Component, Specification};
 use control_api::Act;
 use report::TelemetryPages;
@@ -18,7 +19,7 @@ use std::time::SystemTime;
 
 const FILE: &str = "live.json";
 /// Number of this form of the file.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// The contents of the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -45,16 +46,21 @@ pub struct Control {
     pub components: Vec<(u16, String)>,
     /// The blocks of each tenant, as the scenario gives them.
     pub extents: BTreeMap<String, Vec<Extent>>,
+    /// The rights to administer controllers.
+    pub administration: Vec<Right>,
+    /// The controllers, in the order of their numbers.
+    pub controllers: Vec<String>,
 }
 
 impl Control {
     /// The control component of a system.
     fn of(scenario: &Scenario, specification: &Specification) -> Option<Self> {
-        let acts = scenario.control.as_ref()?.acts.clone();
+        let scenario::Control { acts, administration } = scenario.control.clone()?;
+        let controllers = scenario.controllers.iter().map(|one| one.name.clone()).collect();
         let named = |one: &Component| (one.id, one.name.clone());
         let components = specification.components.iter().map(named).collect();
         let extents = scenario.tenants.iter().map(|tenant| (tenant.name.clone(), tenant.extents.clone())).collect();
-        Some(Self { acts, components, extents })
+        Some(Self { acts, components, extents, administration, controllers })
     }
 }
 

@@ -5,7 +5,7 @@ use blk_api::telemetry::{FUNCTION_PAGE, FUNCTION_TRACE_PAGE};
 use blk_api::telemetry::{SERVER_PAGE, Server, Session, pages, session_page, trace_page};
 use capdl::Scenario;
 use capdl::scenario::CONTROL;
-use control_api::mailbox::REQUESTS;
+use control_api::mailbox::{self, ANSWERS};
 use platform::PAGE_SIZE;
 use report::TelemetryPages;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,8 @@ pub struct Places {
     trace_pages: usize,
     /// Bytes of a tenant's block.
     block_bytes: BTreeMap<String, u32>,
+    /// Pages of each window by which a controller is administered; 0 without any.
+    window_pages: usize,
 }
 
 /// A ring of events.
@@ -66,17 +68,23 @@ impl Places {
             servers: servers.collect(),
             trace_pages: scenario.telemetry.as_ref().map_or(0, |telemetry| telemetry.trace_pages.into()),
             block_bytes: block_bytes.collect(),
+            window_pages: scenario.administration().map_or(0, |one| one.window_bytes as usize / PAGE_SIZE),
         }
     }
 
     /// The physical addresses of all pages that components write, but for the rings of events.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
-        let requests = self.mailbox(REQUESTS);
         let of_run = move |run: &TelemetryPages| {
-            let shown = |page: &u32| !self.is_of_ring(&run.component, run.first.saturating_add(*page));
+            let shown = |page: &u32| self.is_written(&run.component, run.first.saturating_add(*page));
             (0..run.count).filter(shown).map(|page| address(run, page)).collect::<Vec<_>>()
         };
-        self.pages.iter().flat_map(of_run).filter(move |paddr| Some(*paddr) != requests)
+        self.pages.iter().flat_map(of_run)
+    }
+
+    /// Whether a component writes its page of this number, and it is of no ring of events.
+    fn is_written(&self, component: &str, number: u32) -> bool {
+        let answers = (ANSWERS / PAGE_SIZE) as u32;
+        !self.is_of_ring(component, number) && (component != CONTROL || number == answers)
     }
 
     /// Whether a component's page is of a ring of events.
@@ -129,6 +137,14 @@ impl Places {
     #[must_use]
     pub fn mailbox(&self, offset: usize) -> Option<u64> {
         self.address_of(CONTROL, offset / PAGE_SIZE)
+    }
+
+    /// The physical addresses of the pages of the window by which the controller of this number is administered, where there is one.
+    #[must_use]
+    pub fn window(&self, controller: usize) -> Option<Vec<u64>> {
+        let first = mailbox::PAGES + controller * self.window_pages;
+        let pages = first..first + self.window_pages;
+        pages.map(|page| self.address_of(CONTROL, page)).collect::<Option<Vec<_>>>().filter(|pages| !pages.is_empty())
     }
 
     /// The servers and their tenants: those with sessions, then those with functions of the server's controller.

@@ -204,7 +204,7 @@ impl System<'_> {
             records: servers.records,
             merging: servers.merging,
             quirks: controller.quirks.clone(),
-            administration: None,
+            administration: self.declaration.administration,
         };
         let all = differing!(ServerConfig {
             interrupts, policy, class_weights, queue_sharing, sessions, functions, records, merging, quirks,

@@ -7,6 +7,7 @@ use super::super::{Config, Role, System};
 use crate::layout::rights::{ALL, CALL, CALL_WITH_CAPS, GRANT, READ, READ_WRITE, WRITE};
 use crate::layout::{PROBE_MEMORY_BITS, log_badge};
 use crate::machine::Iommu;
+use blk_api::administration::Administration;
 use blk_api::config::badge;
 use blk_api::{orders, policy};
 use capdl_spec::{ObjectKind, ROOT_BITS};
@@ -55,6 +56,11 @@ impl Possessions {
     fn region(&mut self, name: impl Into<String>, object: impl Into<String>, kind: RegionKind) {
         self.regions.push(Place { name: name.into(), object: object.into(), kind });
     }
+}
+
+/// The name of the window for data of commands by which the control component administers this server's controller.
+pub(super) fn administration_window(server: &str) -> String {
+    format!("{server}.{}", blk_api::names::ADMINISTRATION_WINDOW)
 }
 
 /// The kind of object that a name stands for.
@@ -224,6 +230,11 @@ impl System<'_> {
         if self.declaration.has_telemetry {
             all.region(TELEMETRY, format!("{name}.{TELEMETRY}"), RegionKind::ReadWrite);
         }
+        if self.declaration.administration.is_some() {
+            let control = self.named(Role::Control);
+            all.cap(blk_api::names::ADMINISTRATOR, format!("{control}.event"), Badge::SIGNAL | 1, WRITE);
+            all.cap(blk_api::names::ADMINISTRATION_WINDOW, administration_window(name), 0, READ_WRITE);
+        }
         if self.slot(name).is_some() {
             all.region(names::PRESENCE, format!("{name}.presence"), RegionKind::ReadOnly);
         }
@@ -263,7 +274,8 @@ impl System<'_> {
     }
 
     /// Adds what the control component has: for each declared act, a capability to the component that enforces it, or a bit in its
-    /// badge. No act is a capability to a device, to memory of others, or to the NVMe server.
+    /// badge, and for each NVMe server the declared rights to administer its controller. No act is a capability to a device or to memory
+    /// of others.
     fn controls(&self, name: &str, all: &mut Possessions) {
         all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ);
         all.region(
@@ -282,6 +294,11 @@ impl System<'_> {
             });
             let called = policies.map(|policy| (format!("{policy}.endpoint"), orders::BADGE | orders, CALL));
             all.caps(control_api::names::POLICIES, called);
+        }
+        if let Some(Administration { rights, .. }) = self.declaration.administration {
+            let servers = self.declaration.controllers.iter();
+            let called = servers.map(|one| (format!("{}.endpoint", one.driver), rights.badge(), CALL));
+            all.caps(control_api::names::ADMINISTERED, called);
         }
         let supervised = bit(Act::Kill, supervisor::MAY_KILL) | bit(Act::Pause, supervisor::MAY_PAUSE);
         if supervised != 0 {
@@ -434,6 +451,7 @@ impl System<'_> {
             | "tables"
             | "frames"
             | control_api::names::MAILBOX
+            | blk_api::names::ADMINISTRATION_WINDOW
             | TELEMETRY => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),
             "memory" => Kind::some(ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }),

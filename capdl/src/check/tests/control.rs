@@ -1,13 +1,20 @@
 //! Systems with a control component: it has the declared acts, and nothing that an act does not need.
 
 use super::*;
+use blk_api::administration::{Right, Rights};
 use blk_api::orders;
 use control_api::{Act, supervisor};
 
 const CONTROL: &str = "control";
+const WINDOW: &str = "nvme-server.administration-window";
 
 fn controlled() -> Image {
     Image::of("control")
+}
+
+/// A control component that also administers the controller.
+fn administered() -> Image {
+    Image::of("administration")
 }
 
 /// The badge of the control component's capability to the object of this name.
@@ -77,4 +84,40 @@ fn a_policy_component_that_forgets_orders_is_refused() {
     let mut system = controlled();
     component(&mut system, "policy").keeps = None;
     refused(&system, Rule::NamedExactly, &["policy", "page to keep"]);
+}
+
+#[test]
+fn a_right_to_administer_that_is_not_declared_is_refused() {
+    assert_eq!(checked(&administered()), Ok(()));
+    let mut system = administered();
+    *badge(&mut system, "nvme-server.endpoint") |= Rights::from_iter([Right::Io]).badge();
+    refused(&system, Rule::NamedExactly, &[CONTROL, "administered"]);
+    let mut system = administered();
+    Arc::make_mut(&mut system.declaration).administration = None;
+    refused(&system, Rule::NamedExactly, &[CONTROL, "administered"]);
+    // Another component with that badge.
+    let mut system = administered();
+    plant(&mut system, "alice", "nvme-server.endpoint", Rights::from_iter([Right::Inspect]).badge(), WRITE);
+    refused(&system, Rule::NamedExactly, &["alice", "nvme-server.endpoint"]);
+}
+
+#[test]
+fn a_window_of_the_administration_that_another_reaches_is_refused() {
+    for other in ["alice", "policy", CONTROL, "nvme-server"] {
+        let mut system = administered();
+        map(&mut system, other, WINDOW, false, false);
+        let leaks = checked(&system).unwrap_err();
+        assert!(leaks.iter().any(|leak| leak.path.contains(other) && leak.path.contains(WINDOW)), "{other}: {leaks:?}");
+    }
+    let mut system = administered();
+    plant(&mut system, "alice", WINDOW, 0, READ | WRITE);
+    refused(&system, Rule::OneWriter, &["alice", WINDOW]);
+    let mut system = administered();
+    let (window, alice) = (id(&system, WINDOW), id(&system, "alice.window"));
+    component(&mut system, CONTROL).shown.iter_mut().for_each(|shown| {
+        if *shown == window {
+            *shown = alice;
+        }
+    });
+    refused(&system, Rule::NamedExactly, &[CONTROL, "alice.window"]);
 }

@@ -166,6 +166,18 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "good.toml:5: controller `disk` has a value of feature 2 saved, which it does not save",
         ),
         ("name = \"disk\"", "name = \"disk\"\nmodel = { soft_reset = true }", "soft_reset and nothing in D3hot"),
+        ("[[controller]]", "[control]\n[[controller]]", "[control] has no `acts`: name some of shares, rights"),
+        ("[[controller]]", "[control]\nacts = [\"kill\", \"kill\"]\n[[controller]]", "has the act `kill` twice"),
+        (
+            "[[controller]]",
+            "[control]\nadministration = [\"io\", \"io\"]\n[[controller]]",
+            "has the right `io` of `administration` twice",
+        ),
+        (
+            "[[controller]]",
+            "[control]\nadministration = [\"io\"]\n[expect]\ncompare_image = true\n[[controller]]",
+            "and the disk is compared with the tenants' writes: remove these rights",
+        ),
         (
             "name = \"disk\"",
             "name = \"disk\"\nattach = \"root\"\nmodel = { bridges_d3hot = true }",

@@ -14,12 +14,27 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         );
     }
     let names = || Act::ALL.map(Act::name).join(", ");
-    if control.acts.is_empty() {
+    if control.acts.is_empty() && control.administration.is_empty() {
         return refuse_file(format!("[control] has no `acts`: name some of {}, or remove the table", names()));
     }
-    let mut known = BTreeSet::new();
-    match control.acts.iter().find(|act| !known.insert(**act)) {
-        Some(twice) => refuse_file(format!("[control] has the act `{}` twice: remove one of them", twice.name())),
-        None => Ok(()),
+    if let Some(twice) = twice(control.acts.iter().map(|act| act.name())) {
+        return refuse_file(format!("[control] has the act `{twice}` twice: remove one of them"));
     }
+    if let Some(twice) = twice(control.administration.iter().map(|right| right.name())) {
+        return refuse_file(format!("[control] has the right `{twice}` of `administration` twice: remove one of them"));
+    }
+    if control.changes_data() && scenario.expect.compare_image {
+        return refuse_file(
+            "[control] may change tenants' blocks, by `io`, `namespaces` or `sanitize` of its `administration`, and the disk is \
+             compared with the tenants' writes: remove these rights, or `compare_image` of [expect]"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+/// The first name that was there before.
+fn twice(mut names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let mut known = BTreeSet::new();
+    names.find(|name| !known.insert(*name))
 }

@@ -2,6 +2,7 @@
 
 use super::answers::{Drawn, Last, Tapped};
 use super::decoding;
+use super::running::{self, World};
 use super::subcommands::{CONTROLLER, GROUPS, Group, Outcome, Subcommand};
 use crate::commands::counted::Counted;
 use crate::nvme_cli::FarEnd;
@@ -36,12 +37,17 @@ pub(crate) enum Row {
     Ioctls,
     /// Broken connections, absent nodes, several commands at a time.
     Trouble,
+    /// The controller of a running system.
+    Running(World),
 }
 
 /// Every test.
 pub(crate) fn all() -> impl Iterator<Item = Row> {
     let groups = GROUPS.iter().map(Row::Group);
-    std::iter::once(Row::Complete).chain(groups).chain([Row::Bytes, Row::Decoder, Row::Ioctls, Row::Trouble])
+    std::iter::once(Row::Complete)
+        .chain(groups)
+        .chain([Row::Bytes, Row::Decoder, Row::Ioctls, Row::Trouble])
+        .chain(running::ALL.map(Row::Running))
 }
 
 impl fmt::Display for Row {
@@ -53,6 +59,7 @@ impl fmt::Display for Row {
             Self::Decoder => f.write_str("nvme-cli: decoded structures"),
             Self::Ioctls => f.write_str("nvme-cli: ioctls"),
             Self::Trouble => f.write_str("nvme-cli: trouble"),
+            Self::Running(world) => world.fmt(f),
         }
     }
 }
@@ -92,6 +99,7 @@ impl Row {
             Self::Bytes => bytes(project, &nvme),
             Self::Decoder => decoding::check(&nvme),
             Self::Ioctls => ioctls(project, &nvme),
+            Self::Running(world) => world.check(project, &nvme),
             Self::Trouble => {
                 Ok(counted([unanswered(&nvme), absent(project, &nvme), together(project, &nvme)].into_iter()))
             }
@@ -136,6 +144,11 @@ impl<'a> Bench<'a> {
 
     pub(super) fn run(&self, line: &str) -> Result<Output> {
         run(self.nvme, self.folder.path(), line)
+    }
+
+    /// The bytes of a file in its folder.
+    pub(super) fn file(&self, name: &str) -> Result<Vec<u8>> {
+        fs::read(self.folder.path().join(name)).with_context(|| format!("there is no file {name}"))
     }
 
     /// Runs the lines of a subcommand.

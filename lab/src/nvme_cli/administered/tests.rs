@@ -94,15 +94,17 @@ impl Asker for Remote {
         WINDOW
     }
 
-    fn read(&mut self, bytes: &mut [u8]) {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused> {
         match self.ask(Asked::Read(bytes.len())) {
             Answered::Read(read) => bytes.copy_from_slice(&read),
             _ => panic!("the bytes"),
         }
+        Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         self.ask(Asked::Write(bytes.to_vec()));
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<(), Refused> {
@@ -176,4 +178,52 @@ fn refusals_of_the_server_are_those_of_a_policy() {
     assert_eq!(refusal(far.execute(&admin(Opcode::Lockdown, 0, 0), &Data::None)), Refusal::Forbidden);
     assert_eq!(refusal(far.execute(&admin(Opcode::Identify, 0, 1), &Data::In(512))), Refusal::Invalid);
     assert_eq!(refusal(far.execute(&io(2, 1, 0, 8), &Data::In(WINDOW as u32 + 4))), Refusal::Invalid);
+}
+
+#[test]
+fn what_earlier_askers_have_left_is_let_go() {
+    let mut far = far(Right::ALL);
+    // As many as the server keeps, of askers that were killed.
+    for token in 1..=api::OUTSTANDING as u64 {
+        let left = api::Command { token, bytes: 4096, opcode: 6, cdw10: [1, 0, 0, 0, 0, 0], ..api::Command::default() };
+        far.call(Message::with(SUBMIT, &left)).unwrap().unwrap();
+    }
+    assert_eq!(far.execute(&admin(Opcode::Identify, 0, 1), &Data::In(4096)).unwrap().status, 0);
+    far.reset().unwrap();
+}
+
+/// A server that is another one after the submission.
+struct Successor;
+
+impl Asker for Successor {
+    fn call(&mut self, message: Message) -> Result<Message, Refused> {
+        Ok(match message.label {
+            SUBMIT => Message::new(DONE),
+            COUNTS => Message::with(DONE, &Counts::default()),
+            _ => api::Refusal::Nothing.message(),
+        })
+    }
+
+    fn window_bytes(&self) -> usize {
+        WINDOW
+    }
+
+    fn read(&mut self, _: &mut [u8]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn write(&mut self, _: &[u8]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_command_that_its_server_took_to_the_grave_is_not_waited_for() {
+    let lost = Administered::new(Successor).execute(&admin(Opcode::Identify, 0, 1), &Data::In(4096)).unwrap_err();
+    assert_eq!(lost.0, Refusal::Timeout);
+    assert!(lost.1.contains("the command may have been executed"), "{}", lost.1);
 }

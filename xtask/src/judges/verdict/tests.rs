@@ -313,7 +313,10 @@ fn neighbour_that_finishes_before_the_last_attack_fails() {
     assert!(is_too_short(&scenario, &results(vec![killed.clone()])));
     assert!(!is_too_short(&scenario, &results(vec![works, killed.clone()])));
     assert!(may_repeat(&scenario, &results(vec![killed.clone()])));
+    let of_crash = |reports| Results { emulator_crashed: true, ..results(reports) };
+    assert!(may_repeat(&scenario, &of_crash(Vec::new())), "the emulator's crash is not the system's");
     let failure = Report::Failure { component: clip("m"), reason: clip("refused: the session is not open") };
+    assert!(!may_repeat(&scenario, &of_crash(vec![failure.clone()])));
     assert!(!may_repeat(&scenario, &results(vec![killed, failure])), "what it did wrong is not repeated away");
     let ended = Session { tenant: clip("m"), ended_by: clip("tail"), ..Session::default() };
     scenario.expect.expelled = vec!["m".into()];

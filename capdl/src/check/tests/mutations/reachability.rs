@@ -57,7 +57,7 @@ pub(super) enum Fact {
         blocked: Option<Thing>,
         frames: Option<Thing>,
         presence: Option<Thing>,
-        telemetry: Option<Thing>,
+        shown: Vec<Thing>,
     },
     /// The component's identity where it calls: the receiver, and the badge.
     Known { who: Who, by: Who, badge: u64 },
@@ -251,9 +251,9 @@ impl<'a> Model<'a> {
             frames,
             teardown_ack,
             presence,
-            telemetry,
             ..
         } = *self.component(who);
+        let shown = self.component(who).shown.iter().map(|object| self.thing(*object)).collect();
         let thing = |object: Option<ObjectId>| object.map(|object| self.thing(object));
         let bound = thing(bound_notification);
         let (tcb, cspace, vspace) = (self.thing(tcb), self.thing(cnode), self.thing(vspace));
@@ -266,7 +266,7 @@ impl<'a> Model<'a> {
         facts.insert(Fact::Starts { who, in_code, on_stack });
         let (tick, liveness, keeps, again) = (thing(tick), thing(liveness), thing(keeps), restart.is_some());
         let torn_down = teardown_ack.map(|teardown_ack| (self.thing(teardown_ack.page), teardown_ack.session));
-        let (blocked, frames, presence, telemetry) = (thing(blocked), thing(frames), thing(presence), thing(telemetry));
+        let (blocked, frames, presence) = (thing(blocked), thing(frames), thing(presence));
         facts.insert(Fact::Supervised {
             who,
             tick,
@@ -279,7 +279,7 @@ impl<'a> Model<'a> {
             blocked,
             frames,
             presence,
-            telemetry,
+            shown,
         });
     }
 
