@@ -19,7 +19,7 @@ use std::time::SystemTime;
 
 const FILE: &str = "live.json";
 /// Number of this form of the file.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// The contents of the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

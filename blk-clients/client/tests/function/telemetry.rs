@@ -15,7 +15,7 @@ use telemetry::ring::Reader;
 /// Pages of the ring of events.
 const TRACE_PAGES: usize = 2;
 /// A block that cannot be read.
-const BAD: u64 = 40;
+const BAD: u64 = 200;
 
 fn setup(polls: bool) -> Setup {
     let blocks = Some(Blocks { first: BAD, count: 1 });
@@ -108,10 +108,11 @@ fn events_of_a_trace_are_those_of_all_requests_and_add_up_to_the_latencies() {
         block_on(session.close()).unwrap();
         let (page, events) = (shown(&machine), events(&machine));
         let count = |what| events.iter().filter(|event| event.what() == Some(what)).count();
-        let whats = [What::Opened, What::Taken, What::Part, What::PartCompleted, What::Ended, What::Refused];
-        assert_eq!(whats.map(count), [1, 4, 16, 16, 4, 2]);
-        assert_eq!(count(What::Whole), 8);
-        assert_eq!(count(What::Failed), 0);
+        assert_eq!([What::Opened, What::Refused, What::Failed].map(count), [1, 2, 0]);
+        // Those behind a request that has no room go the general way, too.
+        assert!(count(What::Taken) >= 4 && count(What::Whole) >= 2);
+        assert_eq!((count(What::Whole) + count(What::Taken), count(What::Ended)), (12, count(What::Taken)));
+        assert_eq!((count(What::Whole) + count(What::Part), count(What::PartCompleted)), (24, count(What::Part)));
         let (ended, sum) = latencies(&events);
         assert_eq!((ended, sum), (10, page.latency_sums.iter().sum()));
         assert_eq!(count(What::Rung) + count(What::Answered), page.sums.doorbells as usize + count(What::Refused));
@@ -144,7 +145,9 @@ fn the_page_is_written_at_ticks() {
     let mut session: Session<Machine> = session(&machine);
     exchange(&mut session, &entries()).unwrap();
     let early = shown(&machine).sums.requests;
-    block_on(session.wait()).unwrap();
-    assert_eq!(session.complete(), Ok(None));
+    while machine.ticks_sent() == 0 {
+        block_on(session.wait()).unwrap();
+        assert_eq!(session.complete(), Ok(None));
+    }
     assert!(early < 7 && shown(&machine).sums.requests == 7, "{early}");
 }
