@@ -437,7 +437,8 @@ impl<'a, P: Platform> Load<'a, P> {
             let outcome = self.outcome.borrow();
             (outcome.forbidden, outcome.allowed_again)
         };
-        if self.bench.forbidden != Forbidden::Never && forbidden == 0 {
+        let must_be = matches!(self.bench.forbidden, Forbidden::ForGood | Forbidden::ForAWhile);
+        if must_be && forbidden == 0 {
             self.fail(false, format_args!("no request was forbidden"));
         }
         if self.bench.forbidden == Forbidden::ForAWhile && allowed_again == 0 {

@@ -369,6 +369,15 @@ fn load_that_loses_rights_for_a_while_expects_both() {
 }
 
 #[test]
+fn load_of_a_system_with_an_operator_passes_whatever_becomes_of_its_rights() {
+    for (from, until) in [(u64::MAX, u64::MAX), (200, 300), (200, u64::MAX)] {
+        let reports = forbidden(Forbidden::Possibly, from, until);
+        assert!(passed(&reports), "{:?}", reasons(&reports));
+        assert_eq!((load(&reports).errors, load(&reports).forbidden > 0), (0, from == 200));
+    }
+}
+
+#[test]
 fn impossible_configurations_are_reported() {
     let base = Bench::default();
     let cases = [

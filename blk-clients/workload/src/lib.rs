@@ -187,6 +187,8 @@ pub enum Forbidden {
     ForGood,
     /// Some are, and later ones on the same blocks are done.
     ForAWhile,
+    /// Some may be, and later ones on the same blocks may be done. That replaces `never` where an operator has the act `rights`.
+    Possibly,
 }
 
 /// Order of blocks.

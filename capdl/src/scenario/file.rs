@@ -6,9 +6,11 @@ use super::{
 };
 use crate::scenario::refusal::Refusal;
 use blk_api::extent::Extent;
+use control_api::Act;
 use serde::Deserialize;
 use sim_fault::Fault;
 use toml::Spanned;
+use workload::Forbidden;
 
 /// A scenario: a machine, its controllers, its tenants, their work, and the results that a run must show.
 #[derive(Deserialize)]
@@ -135,6 +137,9 @@ impl File {
             copy(tenant, &mut tenants);
             lines.tenants.resize(tenants.len(), line);
         }
+        if self.control.as_ref().is_some_and(|control| control.acts.contains(&Act::Rights)) {
+            tenants.iter_mut().for_each(expects_an_operator);
+        }
         let mut faults = Vec::new();
         for spanned in self.faults {
             lines.faults.push(line_of(spanned.span().start));
@@ -222,6 +227,15 @@ pub(super) struct Lines {
 fn whole(controller: &Controller, nsid: u32) -> Option<Extent> {
     let namespace = controller.namespaces.get((nsid as usize).checked_sub(1)?)?;
     Some(Extent::new(0, namespace.blocks()))
+}
+
+/// Lets a load lose rights that an operator may take.
+fn expects_an_operator(tenant: &mut Tenant) {
+    if let Workload::Bench(bench) = &mut tenant.workload
+        && bench.forbidden == Forbidden::Never
+    {
+        bench.forbidden = Forbidden::Possibly;
+    }
 }
 
 /// Appends `tenant`, or its copies, to `tenants`.

@@ -2,15 +2,15 @@
 //!
 //! Judged in every run of a scenario with limits, over every row of intervals that a load reported. Requests in flight at the
 //! start of the first interval may be done in it, so that much more may pass. Not judged: the time from the decision of a change
-//! until it is in force; rows across a death, because a restarted component begins with a full burst; and the time after a death
-//! once a limit was changed, because a restarted server begins with the first limit.
+//! until it is in force; rows across a death, because a restarted component begins with a full burst; the time after a death
+//! once a limit was changed, because a restarted server begins with the first limit; and the time after an operator's change.
 
 use crate::judges::spans::reported;
 use crate::records::results::Results;
 use blk_api::config::RateLimit;
 use capdl::Scenario;
 use capdl::scenario::{Tenant, What, Workload};
-use report::Progress;
+use report::{Changed, Progress};
 
 /// Bytes of a request, at most.
 const MAX_REQUEST: u32 = 2 << 20;
@@ -119,6 +119,12 @@ fn epochs(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Epoch>
             }
         }
     }
+    if !scenario.changes.iter().any(|change| change.tenant == tenant.name) {
+        // An operator's change.
+        let others = results.changes.iter().filter(|one| one.tenant == tenant.name.as_str());
+        let shares = others.filter(|one| one.what == Changed::Entitled);
+        ends.extend(shares.map(|one| (one.at_ns, End::Unknown)));
+    }
     ends.sort_by_key(|(at_ns, _)| *at_ns);
     let mut epochs = Vec::new();
     let mut epoch =
@@ -142,7 +148,7 @@ fn epochs(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Epoch>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Change, Changed, Report, Restart, Stamped, clip};
+    use report::{Change, Report, Restart, Stamped, clip};
     use std::time::Duration;
 
     /// A tenant with `limit`, and perhaps a change of it; two requests in flight.
@@ -195,6 +201,17 @@ mod tests {
         let scenario = scenario("bandwidth = { per_second = \"400K\", burst = \"8K\" }", "");
         assert_eq!(judged(&scenario, progress(&[14])), [""; 0]);
         assert!(judged(&scenario, progress(&[15]))[0].starts_with("a had 61440 bytes done in 100 ms"));
+    }
+
+    #[test]
+    fn limit_counts_until_an_operator_changes_the_share() {
+        let what = Changed::Entitled;
+        let change = Change { policy: clip("p"), tenant: clip("a"), what, at_ns: 100_000_000, took_ns: 1_000_000 };
+        let run = |operations: &[u64]| {
+            judged(&scenario(LIMIT, ""), progress(operations).into_iter().chain([Report::Change(change.clone())]))
+        };
+        assert_eq!(run(&[19, 9_999, 9_999]), [""; 0]);
+        assert_eq!(run(&[20, 9_999]).len(), 1);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub fn differences(scenario: &Scenario, last: &Sample, results: &Results) -> Vec
         // A session that was opened again reports once for each of its ends, and its page has the last.
         let is_last = results.sessions.iter().rfind(|one| one.tenant == session.tenant) == Some(session);
         match last.tenants.get(tenant) {
+            // A restarted server has written no page of a session that it did not open.
+            None if results.servers.get(tenant).is_some_and(|server| died(results, server)) => {}
             None => all.push(format!("{tenant} has no page of telemetry that can be read")),
             Some((server, page)) if is_last && page.is_open == 0 && !died(results, server) => {
                 all.extend(difference(tenant, session, page));
@@ -161,6 +163,8 @@ fn difference(tenant: &str, reported: &report::Session, page: &Session) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::results::Faulted;
+    use report::{Fault, FaultKind, clip};
 
     fn page(requests: u64, latencies: u64) -> Session {
         let mut page = Session::default();
@@ -206,6 +210,21 @@ mod tests {
         let sentence = "the telemetry of frida has 4096 bytes read, and its client reported 512";
         assert_eq!(moved(512, true).unwrap(), sentence);
         assert!(moved(8192, false).is_some());
+    }
+
+    #[test]
+    fn page_may_be_missing_after_the_death_of_its_server_alone() {
+        let text = "name = \"t\"\ndescription = \"t\"\n[telemetry]\n[[controller]]\nname = \"d\"\n[[controller.namespace]]\nsize = \"1M\"\n\
+                    [[tenant]]\nname = \"alice\"\nqueue_pairs = 1\nextents = [{ first = 0, blocks = 64 }]\nprogram.name = \"bench\"\n";
+        let scenario = Scenario::parse(text, "t.toml").unwrap();
+        let mut results = Results { sessions: vec![reported(5)], ..Results::default() };
+        results.take_scenario(&scenario);
+        let missing = |results: &Results| differences(&scenario, &Sample::default(), results);
+        assert_eq!(missing(&results), ["alice has no page of telemetry that can be read"]);
+        let fault =
+            Fault { component: 3, name: clip("nvme-server"), kind: FaultKind::Killed, address: 0, instruction: 0 };
+        results.faults.push(Faulted { at_ns: 7, fault });
+        assert_eq!(missing(&results), [""; 0]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::GOOD;
 use crate::Scenario;
 use crate::scenario::{Setting, Workload};
 use blk_api::config::{Class, SchedulingPolicy};
+use workload::Forbidden;
 
 fn with(text: &str, settings: &[&str]) -> Result<Scenario, String> {
     let settings: Vec<Setting> = settings.iter().map(|one| one.parse().unwrap()).collect();
@@ -34,6 +35,18 @@ fn setting_replaces_a_value_or_adds_a_key_and_its_tables() {
     assert_eq!((alice.class, bob.weight, bench.depth, digest.block_bytes), (Class::High, 7, 4, 4096));
     assert_eq!((scenario.controllers[0].namespaces[0].size, scenario.seed), (2 << 20, 11));
     assert_eq!((alice.blocks(), scenario.server.policy), (512, SchedulingPolicy::Weighted));
+}
+
+#[test]
+fn loads_may_lose_the_rights_that_an_operator_can_take() {
+    let forbidden = |settings: &[&str]| match &with(GOOD, settings).unwrap().tenants[0].workload {
+        Workload::Bench(bench) => bench.forbidden,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(forbidden(&["control={ acts = [\"kill\", \"pause\"] }"]), Forbidden::Never);
+    let rights = "control={ acts = [\"rights\"] }";
+    assert_eq!(forbidden(&[rights]), Forbidden::Possibly);
+    assert_eq!(forbidden(&[rights, "tenant.alice.program.config.forbidden=for-good"]), Forbidden::ForGood);
 }
 
 #[test]

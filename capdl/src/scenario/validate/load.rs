@@ -111,7 +111,7 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
             format!("tenant `{name}` has max_block_bytes that are no multiple of its block_bytes: change them"),
         );
     }
-    if bench.forbidden != Forbidden::Never && bench.max_block_bytes > 0 {
+    if matches!(bench.forbidden, Forbidden::ForGood | Forbidden::ForAWhile) && bench.max_block_bytes > 0 {
         return refuse(
             line,
             format!(
