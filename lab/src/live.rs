@@ -42,6 +42,22 @@ fn operator(folder: &Path, announcement: &Announcement) -> Result<Operator> {
     Ok(Operator::new(control, Mailbox::open(folder, ram, places)?))
 }
 
+/// Has an order about a run's system carried out, and notes it for the run's timeline. Returns a sentence.
+fn carry_out(folder: &Path, announcement: &Announcement, order: &Order) -> Result<String> {
+    let done = operator(folder, announcement).and_then(|operator| order.carry_out(&operator));
+    note(folder, order.name(), &order.words(), &done)?;
+    done.map(|outcome| format!("{}: {outcome}", order.name()))
+}
+
+/// Notes an act on a component, with its outcome.
+fn note(folder: &Path, who: &str, words: &str, done: &Result<String>) -> Result<()> {
+    let outcome = match done {
+        Ok(outcome) => outcome.clone(),
+        Err(error) => format!("{error:#}"),
+    };
+    xtask::telemetry::acts::note(folder, who, &format!("{words}: {outcome}"))
+}
+
 /// The way to change a run's system: an operator for each order, so that other commands get their turns.
 struct Way {
     folder: PathBuf,
@@ -57,7 +73,7 @@ impl Acts for Way {
         announcement::ensure_going(&self.announcement, &self.folder)?;
         // The mailbox may have become known since.
         let now = Announcement::again(&self.folder);
-        order.carry_out(&operator(&self.folder, now.as_ref().unwrap_or(&self.announcement))?)
+        carry_out(&self.folder, now.as_ref().unwrap_or(&self.announcement), order)
     }
 }
 
@@ -109,6 +125,22 @@ impl Live {
         let Self { folder, announcement, .. } = self;
         announcement.control.as_ref()?;
         Some(Arc::new(Way { folder: folder.clone(), announcement: announcement.clone() }))
+    }
+
+    /// Has an order carried out. Returns a sentence about that.
+    ///
+    /// # Errors
+    /// The errors of [`Order::carry_out`], or a system without a control component.
+    pub(crate) fn carry_out(&self, order: &Order) -> Result<String> {
+        carry_out(&self.folder, &self.announcement, order)
+    }
+
+    /// Notes an act on a component for the run's timeline, with its outcome.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn note(&self, who: &str, words: &str, done: &Result<String>) -> Result<()> {
+        note(&self.folder, who, words, done)
     }
 
     /// The operator. Other commands wait until the value is dropped.

@@ -36,6 +36,7 @@ use xtask::records::decode::{Decoder, Filter, Level, Line};
 use xtask::records::results::{OtherKernel, Results, hex};
 use xtask::reports::count::count;
 use xtask::run::Collector;
+use xtask::telemetry::acts::Acts;
 use xtask::telemetry::announcement::Announced;
 use xtask::telemetry::events::{Copied, Events};
 use xtask::telemetry::physical::{Mirror, Physical};
@@ -179,6 +180,7 @@ struct Watched<'a> {
     passed_on: [u8; 4],
     /// The last answer of the control component that was looked at.
     answered: [u8; 4],
+    acts: Acts,
 }
 
 impl<'a> Watched<'a> {
@@ -197,6 +199,7 @@ impl<'a> Watched<'a> {
             since: Instant::now(),
             passed_on: [0; 4],
             answered: [0; 4],
+            acts: Acts::of(folder),
         })
     }
 
@@ -373,6 +376,9 @@ fn observe(
         }
         if let Some(watched) = &mut watched {
             watched.go_on(simulation, &collector.results)?;
+            for (who, words) in watched.acts.more() {
+                collector.take_act(now_ns, &who, &words)?;
+            }
         }
         if end_ns.is_none() && !bytes.is_empty() {
             let results = &collector.results;

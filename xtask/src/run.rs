@@ -40,6 +40,7 @@ use crate::records::lateness::Lateness;
 use crate::records::results::{Results, hex};
 use crate::reports::run_page;
 use crate::setup::{chosen_kernel, vfio_user};
+use crate::telemetry::acts::Acts;
 use crate::telemetry::announcement::Announced;
 use crate::telemetry::events::Events;
 use crate::telemetry::physical::Ram;
@@ -325,7 +326,8 @@ impl Runner<'_> {
         drop(ends);
         let mut waits = machine.waits();
         let announced = Announced::new(&prepared.scenario, &prepared.system.specification, &prepared.folder);
-        let mut watched = Watched { announced, folder: &prepared.folder, ram: None, events };
+        let acts = Acts::of(&prepared.folder);
+        let mut watched = Watched { announced, folder: &prepared.folder, ram: None, events, acts };
         let ended =
             wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit, &mut waits, &mut watched)?;
         drop(watched);
@@ -494,12 +496,14 @@ fn take_longer(scenario: &mut Scenario) {
         .for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
 }
 
-/// A run's telemetry while it goes on: others can find it, and the events of traces are collected before they are overwritten.
+/// A run's telemetry while it goes on: others can find it, and the events of traces are collected before they are overwritten. So are the
+/// acts of operators.
 struct Watched<'a> {
     announced: Announced<'a>,
     folder: &'a Path,
     ram: Option<Ram>,
     events: &'a mut Events,
+    acts: Acts,
 }
 
 impl Watched<'_> {
@@ -549,6 +553,9 @@ fn wait(
             collector.take(bytes, machine.age())?;
         }
         watched.go_on(scenario, &collector.results.telemetry_pages)?;
+        for (who, words) in watched.acts.more() {
+            collector.take_act(collector.results.machine_ns(machine.age()), &who, &words)?;
+        }
         match complete {
             Some(since) if bytes.is_none() || since.elapsed() > LONGEST_END => return Ok(End::Complete),
             Some(_) => continue,

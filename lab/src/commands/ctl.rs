@@ -126,7 +126,7 @@ pub(crate) fn run(project: &Project, ctl: &Ctl) -> Result<ExitCode> {
             out::line(format_args!("{}", line.trim()))?;
         }
         Asked::Show(show) => show::run(project, ctl.run.as_deref(), show)?,
-        Asked::Act(order) => out::line(format_args!("{}", order.carry_out(&live.operator()?)?))?,
+        Asked::Act(order) => out::line(format_args!("{}", live.carry_out(order)?))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -52,25 +52,43 @@ impl Key {
             _ => return None,
         })
     }
+
+    /// The act in words.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Class => "next class",
+            Self::Half => "half of its rate",
+            Self::NoLimit => "no limit",
+            Self::Revoke => "revoke all blocks",
+            Self::Grant => "grant all blocks",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Kill | Self::KillServer => "kill",
+        }
+    }
 }
 
 /// Does it to the tenant. Returns a sentence about the outcome.
 pub(crate) fn press(live: &Live, key: Key, tenant: &Tenant) -> String {
-    match act(live, key, tenant) {
-        Ok(done) => done,
+    let done = act(live, key, tenant);
+    let server = key == Key::KillServer;
+    let noted = live.note(if server { &tenant.server } else { &tenant.tenant }, key.words(), &done);
+    match noted.and(done) {
+        Ok(done) => format!("{}: {done}", tenant.tenant),
         Err(error) => format!("{error:#}"),
     }
 }
 
+/// Does it, and returns the outcome.
 fn act(live: &Live, key: Key, Tenant { tenant, server, class, both, .. }: &Tenant) -> Result<String> {
     let operator = live.operator()?;
     let share = |change: ShareChange, done: String| -> Result<String> {
         let took = operator.act(Act::Shares, &Request::Share { tenant: operator.component(tenant)?, change })?;
-        Ok(format!("{tenant}: {done}, in force after {:.1} us", took.as_nanos() as f64 / 1e3))
+        Ok(format!("{done}, in force after {:.1} us", took.as_nanos() as f64 / 1e3))
     };
     let done = |act: Act, request: Request, done: &str| -> Result<String> {
         operator.act(act, &request)?;
-        Ok(format!("{tenant}: {done}"))
+        Ok(done.into())
     };
     match key {
         Key::Class => {
@@ -88,7 +106,7 @@ fn act(live: &Live, key: Key, Tenant { tenant, server, class, both, .. }: &Tenan
         }
         Key::Revoke | Key::Grant => {
             operator.set_all_rights(tenant, key == Key::Grant)?;
-            Ok(format!("{tenant}: rights {}", if key == Key::Grant { "given back" } else { "taken" }))
+            Ok(format!("rights {}", if key == Key::Grant { "given back" } else { "taken" }))
         }
         Key::Pause => done(Act::Pause, Request::Pause(operator.component(tenant)?), "suspended"),
         Key::Resume => done(Act::Pause, Request::Resume(operator.component(tenant)?), "goes on"),

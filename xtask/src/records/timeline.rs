@@ -80,6 +80,8 @@ pub enum What {
     Entitled,
     /// The interrupt mode of its controller changed.
     Interrupts,
+    /// An operator acted on the component, or was refused that.
+    Ordered,
     /// A check of it failed.
     Failed,
     /// The component's work is over.
@@ -161,6 +163,11 @@ impl Timeline {
     /// Records that the controller of the server `who` was inserted or removed, or is to be.
     pub(crate) fn moved(&mut self, at_ns: u64, who: &str, words: &str) {
         self.event(at_ns, who, What::Moved, words);
+    }
+
+    /// Records an operator's act on the component `who`.
+    pub(crate) fn ordered(&mut self, at_ns: u64, who: &str, words: &str) {
+        self.event(at_ns, who, What::Ordered, words);
     }
 
     fn event(&mut self, at_ns: u64, who: &str, what: What, words: &str) {

@@ -152,6 +152,7 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::Entitled if words.is_empty() => format!("{who} has another share of the controller"),
         What::Entitled => format!("{who} has another share of the controller: {words}"),
         What::Interrupts => format!("the controller beside {who} interrupts {words} from now on"),
+        What::Ordered => format!("an operator acts on {who}: {words}"),
         What::Expelled => format!("the session of {who} is ended by the server: {words}"),
         What::Refused => format!("{who} is refused a session: {words}"),
         What::Broken => format!("the controller of {who} fails: {words}"),
@@ -212,9 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_moves_is_reported() {
-        let lines = reported(&[("nvme-server", What::Moved, "it is pulled out")]);
-        assert_eq!(lines, ["the controller of nvme-server: it is pulled out"]);
+    fn controllers_that_move_and_acts_of_operators_are_reported() {
+        let refused = "set class=urgent: refused: class urgent";
+        let lines = reported(&[("nvme-server", What::Moved, "it is pulled out"), ("alice", What::Ordered, refused)]);
+        let expected = [
+            "the controller of nvme-server: it is pulled out",
+            "an operator acts on alice: set class=urgent: refused: class urgent",
+        ];
+        assert_eq!(lines, expected);
     }
 
     #[test]

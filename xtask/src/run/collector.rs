@@ -78,6 +78,12 @@ impl<'a> Collector<'a> {
         self.take_outside(at_ns, who, &format!("hot plug: {words}"))
     }
 
+    /// Records an operator's act on the component `who`, which was over at `at_ns` of machine time.
+    pub fn take_act(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
+        self.results.timeline.ordered(at_ns, who, words);
+        self.take_outside(at_ns, who, &format!("operator: {words}"))
+    }
+
     /// Shows and logs something that was done from outside of the machine.
     fn take_outside(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
         self.live_log.go_on(&self.results)?;

@@ -84,6 +84,7 @@ const fn look(what: What) -> Option<(Shape, usize)> {
         What::Entitled => (Shape::Filled(DIAMOND), 2),
         What::Moved => (Shape::Outline(DIAMOND), 2),
         What::Interrupts => (Shape::Outline(RIGHT), 2),
+        What::Ordered => (Shape::Outline(HOURGLASS), 2),
         What::AttackRefused => (Shape::Strokes(&[UPRIGHT]), 3),
         What::AttackDone => (Shape::Filled(HOURGLASS), 3),
         What::Closed => (Shape::Ring, 4),
@@ -113,6 +114,7 @@ pub(super) const fn name(what: What) -> &'static str {
         What::Granted => "rights granted",
         What::Entitled => "share changed",
         What::Interrupts => "interrupts changed",
+        What::Ordered => "an operator's act",
         What::Failed => "check failed",
         What::Done => "done",
     }
@@ -236,7 +238,7 @@ mod tests {
     fn a_mark_has_one_meaning_and_a_colour_too() {
         use What::{
             AttackDone, AttackRefused, Broken, Closed, Entitled, Expelled, Failed, Faulted, Granted, Interrupts,
-            Killed, Moved, Opened, Reconnected, Refused, Reset, Restarted, Revoked,
+            Killed, Moved, Opened, Ordered, Reconnected, Refused, Reset, Restarted, Revoked,
         };
         let all = [
             Opened,
@@ -256,6 +258,7 @@ mod tests {
             Granted,
             Entitled,
             Interrupts,
+            Ordered,
             Failed,
         ];
         let shapes: Vec<_> = all.iter().map(|what| look(*what).unwrap().0).collect();
