@@ -1,8 +1,9 @@
 //! `cargo xtask sweep`: simulates a scenario with all combinations of values of some keys, and draws the measurements.
 //!
-//! A sweep leaves a line of JSON for each run ([`record`]), a table as CSV and figures as SVG ([`report`]). Runs are numbered, so that
+//! A sweep leaves a line of JSON for each run ([`record`]), a table as CSV and figures as SVG ([`report`]), and a page ([`page`]). Runs are numbered, so that
 //! parts of a sweep can be made on several machines and their lines be put together. Left out: QEMU, whose times are not repeatable.
 
+mod page;
 mod record;
 mod report;
 
@@ -202,9 +203,9 @@ fn missing(records: &BTreeMap<u64, Record>) -> Vec<String> {
     gaps.take(MOST_GAPS).map(line).chain(more).collect()
 }
 
-/// Writes the table and the figures, and prints what failed.
+/// Writes the table, the figures and the page, and prints what failed.
 fn finish(project: &Project, folder: &Path, records: &[Record], plots: &[Plot], of: u64) -> Result<ExitCode> {
-    let files = report::write(folder, records, plots)?;
+    let files = report::write(folder, records, plots, of)?;
     let (mut failed, mut not_promised) = (0, 0);
     for record in records.iter().filter(|record| !record.passed) {
         let (count, word) = match record.not_promised.as_slice() {

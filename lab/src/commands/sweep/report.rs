@@ -1,5 +1,6 @@
-//! The table and the figures of a sweep.
+//! The table and the figures of a sweep, and its page.
 
+use super::page;
 use super::record::{Measured, Record, Varied};
 use crate::commands::experiment::chart::{self, Axis, Line, Panel, Scale};
 use anyhow::{Context, Result, bail, ensure};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use xtask::project::write_whole;
 use xtask::reports::figure::{short, time};
+use xtask::reports::run_page;
 
 /// Figures have at most so many lines: more have no colours of their own.
 const MOST_LINES: usize = 7;
@@ -136,21 +138,25 @@ pub(super) fn refuse_taken(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the table and the figures into the folder; returns their paths.
+/// Writes the table, the figures and the page of `of` runs into the folder; returns their paths.
 ///
 /// # Errors
 /// A file that cannot be written, or a figure without a measurement.
-pub(super) fn write(folder: &Path, records: &[Record], plots: &[Plot]) -> Result<Vec<PathBuf>> {
-    let table = folder.join(TABLE);
-    write_whole(&table, &csv(records)?)?;
-    let mut files = vec![table];
+pub(super) fn write(folder: &Path, records: &[Record], plots: &[Plot], of: u64) -> Result<Vec<PathBuf>> {
+    let (table, csv) = (folder.join(TABLE), csv(records)?);
+    write_whole(&table, &csv)?;
+    let (mut files, mut pictures) = (vec![table], Vec::new());
     for plot in plots {
         let picture = figure(records, plot)?;
         let name = format!("{}-over-{}.svg", plot.y.name(), plot.x.replace('.', "-"));
         let file = folder.join(name);
         write_whole(&file, picture.as_bytes())?;
         files.push(file);
+        pictures.push(picture);
     }
+    let page = folder.join(run_page::NAME);
+    write_whole(&page, page::html(records, of, &pictures, &csv)?.as_bytes())?;
+    files.push(page);
     Ok(files)
 }
 

@@ -111,6 +111,10 @@ fn sweep_in_parts_that_was_killed_has_the_results_of_a_whole_one() {
         assert!(figure.contains(expected), "no {expected} in {figure}");
     }
     assert!(place.text("whole/iops-over-policy.svg").contains("depth=8"));
+    let page = place.text("whole/report.html");
+    let cell = "<td class=\"number\">weighted</td>";
+    assert!(page.contains("8 of 8 runs passed") && page.matches("<svg").count() == 2, "{page}");
+    assert!(page.matches(cell).count() == 8 && !page.contains("did not pass"), "{page}");
 
     // Two parts, of which one is killed within a line, and then resumed.
     let part = |runs, out: &str| Sweep { runs: Some(runs), plot: Vec::new(), ..place.sweep(out) };
@@ -180,6 +184,12 @@ fn run_that_fails_is_a_row_and_fails_the_sweep() {
         record.command().ends_with("small.toml --set tenant.bob.class=low --set 'expect.latency_p99_us={ alice = 1 }'")
     );
     assert!(record.reasons.iter().any(|reason| reason.contains("alice")), "{:?}", record.reasons);
+    let page = place.text("failing/report.html");
+    assert!(
+        page.contains("1 of 2 runs passed") && page.contains("run 0: expect.latency_p99_us={ alice = 1 }"),
+        "{page}"
+    );
+    assert!(page.matches("cargo xtask sim").count() == 3, "each run, and once more that which failed: {page}");
 }
 
 #[test]
