@@ -3,6 +3,17 @@
 use super::*;
 
 #[test]
+fn orders_to_several_policy_components_are_refused() {
+    let two = |acts: &str| {
+        let more = "[[controller]]\nname = \"spare\"\n[[controller.namespace]]\nsize = \"1M\"";
+        refusal("size = \"1M\"", &format!("size = \"1M\"\n{more}\n[control]\nacts = [{acts}]"))
+    };
+    let refused = two("\"kill\", \"rights\"");
+    assert!(refused.contains("[control] has the act `rights` beside 2 controllers"), "{refused}");
+    assert!(!two("\"kill\", \"pause\"").contains("[control]"));
+}
+
+#[test]
 fn contradictions_are_refused_with_the_place_and_the_fix() {
     let cases = [
         (

@@ -17,6 +17,15 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     if control.acts.is_empty() && control.administration.is_empty() {
         return refuse_file(format!("[control] has no `acts`: name some of {}, or remove the table", names()));
     }
+    let orders = |act: &&Act| matches!(act, Act::Shares | Act::Rights);
+    if let Some(act) = control.acts.iter().find(orders).filter(|_| scenario.controllers.len() > 1) {
+        return refuse_file(format!(
+            "[control] has the act `{}` beside {} controllers, so it could give a server of one the right to call the policy component of \
+             another: leave the act out, or the other controllers",
+            act.name(),
+            scenario.controllers.len()
+        ));
+    }
     if let Some(twice) = twice(control.acts.iter().map(|act| act.name())) {
         return refuse_file(format!("[control] has the act `{twice}` twice: remove one of them"));
     }
