@@ -3,7 +3,8 @@
 //! Left out: arguments that only a command can judge, such as the names of scenarios.
 
 use crate::run::shell_word;
-use capdl::scenario::Setting;
+use capdl::Scenario;
+use capdl::scenario::{Moment, Setting, SettingError};
 use clap::Args;
 use clap::error::ErrorKind;
 use std::env;
@@ -18,6 +19,10 @@ use std::str::FromStr;
 const MOST_JOBS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 /// Most minutes of a search, some two months.
 const MOST_MINUTES: u64 = 100_000;
+/// Most minutes of a run that is watched.
+const MOST_WATCHED_MINUTES: u32 = 1_000;
+/// Milliseconds of a minute.
+const MINUTE_MS: u32 = 60_000;
 
 /// Changes of a scenario, an option of the commands that run one.
 #[derive(Debug, Args)]
@@ -25,6 +30,39 @@ pub struct Settings {
     /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Setting>,
+}
+
+/// The length of a run that is watched, an option of the commands that can be.
+#[derive(Debug, Args)]
+pub struct Length {
+    /// With --live: minutes for which loads go on that end at a moment
+    #[arg(long, value_name = "N", requires = "live", default_value_t = 10, value_parser = watched_minutes)]
+    minutes: u32,
+}
+
+impl Length {
+    /// Values by which the loads of a scenario that end at a moment go on for so much longer.
+    ///
+    /// # Errors
+    /// None, for a scenario that was checked.
+    pub fn settings(&self, scenario: &Scenario) -> Result<Vec<Setting>, SettingError> {
+        let is_end =
+            |moment: &&Moment| scenario.tenants.iter().any(|tenant| tenant.ends.as_ref() == Some(&moment.name));
+        let mut settings = Vec::new();
+        for Moment { name, after_ms, .. } in scenario.moments.iter().filter(is_end) {
+            let later = after_ms.saturating_add(self.minutes.saturating_mul(MINUTE_MS));
+            settings.push(Setting::new(&format!("moment.{name}.after_ms"), &later.to_string())?);
+        }
+        if !settings.is_empty() {
+            let timeout = scenario.expect.timeout_seconds.saturating_add(u64::from(self.minutes).saturating_mul(60));
+            settings.push(Setting::new("expect.timeout_seconds", &timeout.to_string())?);
+        }
+        Ok(settings)
+    }
+}
+
+fn watched_minutes(text: &str) -> Result<u32, String> {
+    whole(text, 1..=MOST_WATCHED_MINUTES)
 }
 
 /// The address of the page of a running system: of this machine alone.
@@ -113,6 +151,23 @@ mod tests {
         }
         assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
         assert!(seed("18446744073709551616").is_err_and(|says| says.ends_with("from 0 to 18446744073709551615")));
+    }
+
+    #[test]
+    fn loads_that_end_at_a_moment_go_on_while_they_are_watched() {
+        let text = |ends: &str| {
+            format!(
+                "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"d\"\n[[controller.namespace]]\nsize = \"1M\"\n\
+                 [[tenant]]\nname = \"a\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 64 }}]\n{ends}\n\
+                 program.name = \"bench\"\n[[moment]]\nname = \"late\"\nwhen = {{ a = {{ verified = 1 }} }}\nafter_ms = 7\n"
+            )
+        };
+        let length = Length { minutes: 2 };
+        let settings = |text: &str| length.settings(&Scenario::parse(text, "t.toml").unwrap()).unwrap();
+        let text_of = text("ends = \"late\"");
+        let longer = Scenario::parse_with(&text_of, "t.toml", None, &settings(&text_of)).unwrap();
+        assert_eq!((longer.moments[0].after_ms, longer.expect.timeout_seconds), (120_007, 180));
+        assert_eq!(settings(&text("")), []);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Tests of the page of a running system, as its users have it: Chromium opens it beside a run, promtool and Prometheus read its metrics.
 //!
 //! The tenant of the scenario may make a thousand requests a second, which the page must show. A line of HTML in the log of what happened
-//! must stay text.
+//! must stay text. The demonstration of the guide is given as a speaker gives it (`speaker`), which makes the guide's pictures, too.
 
 mod chromium;
+mod speaker;
 
 use crate::commands::counted::Counted;
 use crate::commands::watched::{FEWEST, LONGEST, User, World, scenario, text};
@@ -21,18 +22,17 @@ use xtask::project::Project;
 
 /// A row of the tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Row {
-    world: World,
-    /// Whether the page's reader can change the system.
-    acts: bool,
+pub(crate) enum Row {
+    /// The page of a run without a control component of its own.
+    Page(World),
+    /// The page's reader changes the system, as far as the scenario offers that.
+    Buttons,
+    /// The demonstration of the guide.
+    Speaker,
 }
 
 /// All rows.
-pub(crate) const ALL: [Row; 3] = [
-    Row { world: World::Simulator, acts: false },
-    Row { world: World::Qemu, acts: false },
-    Row { world: World::Simulator, acts: true },
-];
+pub(crate) const ALL: [Row; 4] = [Row::Page(World::Simulator), Row::Page(World::Qemu), Row::Buttons, Row::Speaker];
 
 /// The sentence of a machine without the judges.
 pub(crate) const MISSING: &str =
@@ -43,6 +43,8 @@ const HOSTILE: &str = "<img src=x onerror=\"document.title='owned'\"><script>doc
 const RATE: &str = "Number(document.querySelector('tr[data-tenant=alice]')?.dataset.rate)";
 /// Time for which the tenant works while it is watched.
 const MILLISECONDS: u32 = 40_000;
+/// Whether the run is over.
+const OVER: &str = "document.getElementById('state').textContent.includes('is over')";
 /// The longest wait for the system's start, with the programs to build.
 const START: Duration = Duration::from_secs(900);
 /// The longest wait for something that the page must show.
@@ -50,10 +52,11 @@ const SOON: Duration = Duration::from_secs(20);
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.world, self.acts) {
-            (_, true) => "buttons of a page in a browser",
-            (World::Qemu, false) => "page of a running system in a browser",
-            (World::Simulator, false) => "page of a running simulation in a browser",
+        f.write_str(match self {
+            Self::Buttons => "buttons of a page in a browser",
+            Self::Speaker => "a speaker's demonstration in a browser",
+            Self::Page(World::Qemu) => "page of a running system in a browser",
+            Self::Page(World::Simulator) => "page of a running simulation in a browser",
         })
     }
 }
@@ -67,87 +70,98 @@ pub(crate) fn is_installed() -> bool {
 
 impl Row {
     const fn name(self) -> &'static str {
-        match (self.world, self.acts) {
-            (_, true) => "paged-acts",
-            (World::Qemu, false) => "paged",
-            (World::Simulator, false) => "paged-sim",
+        match self {
+            Self::Buttons => "paged-acts",
+            Self::Speaker => speaker::SCENARIO,
+            Self::Page(World::Qemu) => "paged",
+            Self::Page(World::Simulator) => "paged-sim",
         }
     }
 
     /// Runs the test.
     pub(crate) fn check(self, project: &Project) -> Result<Counted> {
-        let name = self.name();
-        let file = project.target_folder("watched")?.join(format!("{name}.toml"));
-        let acts: &[&str] = if self.acts { &["shares", "pause"] } else { &[] };
-        fs::write(&file, scenario(name, MILLISECONDS, acts))
-            .with_context(|| format!("cannot write {}", project.shown(&file)))?;
+        let (name, folder) = (self.name(), project.target_folder("watched")?);
+        let file = folder.join(format!("{name}.toml"));
         let user = User { project };
-        match self.world {
-            World::Qemu => {
+        let acts: &[&str] = if self == Self::Buttons { &["shares", "pause"] } else { &[] };
+        if self != Self::Speaker {
+            fs::write(&file, scenario(name, MILLISECONDS, acts))
+                .with_context(|| format!("cannot write {}", project.shown(&file)))?;
+        }
+        match self {
+            Self::Page(World::Qemu) => {
                 // The page comes with the run.
                 let mut served = user.start(&["demo", "--live", "--listen", "127.0.0.1:0"], &file)?;
                 ended(&mut served, |served| self.judge(&user, served))?;
             }
-            World::Simulator => {
-                let mut run = user.start(&["sim", "--live"], &file)?;
-                let judged = user
-                    .web(name, &mut run)
-                    .and_then(|mut served| ended(&mut served, |served| self.judge(&user, served)));
-                if judged.is_err() {
-                    // It is over anyway, or ends by its timeout.
-                    let _ = run.kill();
-                }
-                let output = run.wait_with_output().context("cannot wait for the run")?;
-                judged?;
-                ensure!(output.status.success(), "the run that was shown fails: {}", text(&output.stdout));
+            Self::Page(World::Simulator) | Self::Buttons => {
+                let run = user.start(&["sim", "--live"], &file)?;
+                user.shows(name, run, |served| self.judge(&user, served))?;
             }
+            Self::Speaker => demonstrated(project, &folder)?,
         }
         Ok(Counted::one())
     }
 
     fn judge(self, user: &User<'_>, served: &mut Child) -> Result<()> {
         let (name, address) = (self.name(), Address::of(served)?);
-        let mut page = Chromium::open(&format!("http://{}/#token={}", address.place, address.token))?;
+        let mut page = address.open()?;
         page.wait("the tenant's rate", &format!("{RATE} > {FEWEST}"), START)?;
         page.wait("a curve", "document.querySelectorAll('.curve[data-tenant=alice] path.p99').length > 0", SOON)?;
         let busy =
             "document.querySelectorAll('#graph g.busy[data-from=alice], #graph g.busy[data-to=alice]').length > 0";
         page.wait("traffic on an edge", busy, SOON)?;
-        if self.acts {
-            clicks(&mut page)?;
-        } else {
+        if let Self::Page(world) = self {
             // `demo --live` adds a control component with all acts.
-            let wanted = if self.world == World::Qemu { "> 0" } else { "=== 0" };
+            let wanted = if world == World::Qemu { "> 0" } else { "=== 0" };
             let buttons = format!("document.querySelectorAll('button').length {wanted}");
             page.wait("the buttons of the acts that the run offers", &buttons, SOON)?;
             metrics(&address)?;
             prometheus(&address)?;
-            refusals(user, name, self.world, &address)?;
+            refusals(user, name, world, &address)?;
             hostile(user.project, name, &mut page)?;
+        } else {
+            clicks(&mut page)?;
         }
-        page.wait("the run's end", "document.getElementById('state').textContent.includes('is over')", LONGEST)
+        page.wait("the run's end", OVER, LONGEST)
     }
+}
+
+/// Gives the demonstration of the guide in the simulator. Its pictures go into this folder.
+pub(crate) fn demonstrated(project: &Project, pictures: &Path) -> Result<()> {
+    let user = User { project };
+    let run = user.start(&["sim", "--live", "--minutes", speaker::MINUTES], Path::new(speaker::SCENARIO))?;
+    user.shows(speaker::SCENARIO, run, |served| {
+        let mut page = Address::of(served)?.open()?;
+        speaker::give(&mut page, pictures)?;
+        page.wait("the run's end", OVER, LONGEST)
+    })
 }
 
 /// The tenant is paused, goes on, and gets a lower limit, by the buttons that the scenario offers and by no other.
 fn clicks(page: &mut Chromium) -> Result<()> {
     let others = "document.querySelectorAll('button[data-act=kill], button[data-act=revoke]').length === 0";
     page.wait("only the acts that the scenario offers", others, SOON)?;
-    click(page, "pause")?;
+    click(page, "alice", "pause")?;
     page.wait("that a paused tenant does nothing", &format!("{RATE} === 0"), SOON)?;
-    click(page, "resume")?;
+    click(page, "alice", "resume")?;
     page.wait("that it goes on", &format!("{RATE} > {FEWEST}"), SOON)?;
     page.wait("the new limit", "(document.querySelector('input[name=iops]').value = '50/2') === '50/2'", SOON)?;
-    click(page, "set")?;
+    click(page, "alice", "set")?;
     page.wait("the rate within the new limit", &format!("{RATE} > 0 && {RATE} < 100"), SOON)
 }
 
-/// Clicks on the tenant's button, and waits for the answer.
-fn click(page: &mut Chromium, act: &str) -> Result<()> {
-    let button = format!("document.querySelector('tr[data-tenant=alice] button[data-act={act}]')");
-    page.wait(act, &format!("{button}.click() === undefined"), SOON)?;
-    let is_answered = "document.getElementById('answer').textContent.includes('in force after')";
-    page.wait("that it is in force", is_answered, SOON)
+/// Clicks on a component's button, and waits for the answer.
+fn click(page: &mut Chromium, component: &str, act: &str) -> Result<()> {
+    press(page, component, act)?;
+    let is_answered = format!("document.getElementById('answer').textContent.startsWith('{component}: in force')");
+    page.wait("that it is in force", &is_answered, SOON)
+}
+
+/// Clicks on a component's button.
+fn press(page: &mut Chromium, component: &str, act: &str) -> Result<()> {
+    let button = format!("document.querySelector('.acts[data-component={component}] button[data-act={act}]')");
+    page.wait(act, &format!("{button}.click() === undefined"), SOON)
 }
 
 /// Judges what a command serves, and that it ends well. It is killed if it does not please.
@@ -164,6 +178,19 @@ fn ended(served: &mut Child, judge: impl FnOnce(&mut Child) -> Result<()>) -> Re
 }
 
 impl User<'_> {
+    /// Judges the page of a run that starts, and that the run passes.
+    fn shows(&self, name: &str, mut run: Child, judge: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
+        let judged = self.web(name, &mut run).and_then(|mut served| ended(&mut served, judge));
+        if judged.is_err() {
+            // It is over anyway, or ends by its timeout.
+            let _ = run.kill();
+        }
+        let output = run.wait_with_output().context("cannot wait for the run")?;
+        judged?;
+        ensure!(output.status.success(), "the run that was shown fails: {}", text(&output.stdout));
+        Ok(())
+    }
+
     /// The command `web` of a run that starts.
     fn web(&self, name: &str, run: &mut Child) -> Result<Child> {
         let since = Instant::now();
@@ -190,6 +217,11 @@ impl Address {
         let parts = line.trim().strip_prefix("Watch at http://").and_then(|rest| rest.split_once("/#token="));
         let (place, token) = parts.with_context(|| format!("the command prints no address, but: {line}"))?;
         Ok(Self { place: place.into(), token: token.into() })
+    }
+
+    /// The page in a browser.
+    fn open(&self) -> Result<Chromium> {
+        Chromium::open(&format!("http://{}/#token={}", self.place, self.token))
     }
 
     /// The answer to a request, with its head.

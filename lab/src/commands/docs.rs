@@ -4,6 +4,7 @@
 //! documents, and to files beside `docs/`, have the same targets as in the project. The first chapter is the project's README.
 //! Left out: the rules for documents, which `documents` checks.
 
+use crate::commands::browser;
 use crate::commands::documents::{self, SUMMARY, Texts, chapters, links, resolved};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -26,9 +27,15 @@ pub(crate) struct Docs {
     /// Redraw figures and rewrite the tables and numbers that have a source instead
     #[arg(long)]
     redraw: bool,
+    /// Take the pictures of a running system's page again instead, with Chromium
+    #[arg(long, conflicts_with = "redraw")]
+    pictures: bool,
 }
 
-/// Builds the book, or redraws the generated parts of the documents.
+/// Folder of the pictures that a browser takes.
+const PICTURES: &str = "docs/pictures";
+
+/// Builds the book, or makes the generated parts of the documents again.
 pub(crate) fn run(project: &Project, docs: &Docs, program: &clap::Command) -> Result<ExitCode> {
     if docs.redraw {
         let redrawn = documents::redraw(project, program)?;
@@ -36,6 +43,12 @@ pub(crate) fn run(project: &Project, docs: &Docs, program: &clap::Command) -> Re
         if redrawn.is_empty() {
             out::line(format_args!("everything is as its sources say"))?;
         }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if docs.pictures {
+        ensure!(browser::is_installed(), browser::MISSING);
+        browser::demonstrated(project, &project.path(PICTURES))?;
+        out::line(format_args!("taken: the pictures in {PICTURES}/"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mdbook = mdbook(project)?;

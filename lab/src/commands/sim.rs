@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use xtask::arguments::{self, Settings};
+use xtask::arguments::{self, Length, Settings};
 use xtask::commands::demo::Demo;
 use xtask::destination::{Destination, Format};
 use xtask::image::own;
@@ -58,6 +58,8 @@ pub(crate) struct Sim {
     /// Seconds of virtual time in a second of a run with --live
     #[arg(long, value_name = "X", requires = "live", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
+    #[command(flatten)]
+    length: Length,
     /// Write the results as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
     #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
     json: Option<PathBuf>,
@@ -76,6 +78,10 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         "the scenario '{}' has no [telemetry], so there is nothing to watch: add the line [telemetry] to it",
         sim.scenario
     );
+    if sim.live {
+        let longer = sim.length.settings(&scenario)?;
+        scenario = Scenario::load_with(&file, sim.arch, &[longer, sim.settings.set.clone()].concat())?;
+    }
     scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
     scenario.machine.kernel = sim.kernel.unwrap_or(scenario.machine.kernel);
     let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;

@@ -57,3 +57,27 @@ fn announce(page: &Page, listen: SocketAddr) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate;
+    use capdl::Scenario;
+
+    #[test]
+    fn every_scenario_can_be_watched() {
+        let project = Project::here().unwrap();
+        for name in project.scenarios().unwrap() {
+            let file = project.scenario(&name).unwrap();
+            let scenario = Scenario::load(&file).unwrap();
+            if simulate::is_missing(&scenario) {
+                continue;
+            }
+            let settings = demo::watched(&scenario).unwrap();
+            let watched = Scenario::load_with(&file, None, &settings).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let built = capdl::build(&watched, &sim::programs(watched.machine.arch));
+            assert!(watched.is_live(), "{name}");
+            built.unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}

@@ -96,6 +96,8 @@ struct Reading {
 #[derive(Clone, Serialize)]
 struct Server {
     server: String,
+    /// Second of the machine's clock at which this incarnation of the server began.
+    since: f64,
     controller_is_up: bool,
     open_sessions: u64,
     /// Faults after which a part of the controller was recreated.
@@ -106,6 +108,7 @@ impl Reading {
     fn of(live: &Live) -> Self {
         let server = |(name, page): (&String, &blk_api::telemetry::Server)| Server {
             server: name.clone(),
+            since: page.started_at as f64 / page.ticks_per_second.max(1) as f64,
             controller_is_up: page.is_up != 0,
             open_sessions: page.open_sessions.into(),
             faults: page.faults,

@@ -43,11 +43,11 @@ function ofTenant(name) {
   byId('tenants').append(row);
   const box = element('div', undefined, 'curve');
   box.dataset.tenant = name;
-  const title = element('strong', name);
   const svg = drawn('svg', { viewBox: '0 0 360 130', role: 'img' });
-  box.append(title, svg);
+  const reason = element('span', '', 'why');
+  box.append(element('strong', name), reason, svg);
   byId('curves').append(box);
-  const made = { row, cells: [], svg, acts: undefined };
+  const made = { row, cells: [], svg, reason, acts: undefined };
   for (let count = 0; count < 14; count += 1) {
     const cell = element('td', '', count > 1 && count < 13 ? 'number' : undefined);
     made.cells.push(cell);
@@ -76,11 +76,24 @@ function showRow(tenant) {
   row.dataset.rate = tenant.seconds > 0 ? both.requests_per_second : 0;
 }
 
+// The reason for which a tenant gets nothing done, or less than it wants.
+function why(name) {
+  const [before, now] = [readings.at(-2), readings.at(-1)].map((reading) => reading?.tenants.find((one) => one.tenant === name));
+  const more = (key) => before !== undefined && now.sums[key] > before.sums[key];
+  if (!now.is_open) return 'no session';
+  if (readings.at(-1).servers.some((one) => one.server === now.server && !one.controller_is_up)) return 'its controller is down';
+  if (more('forbidden')) return 'forbidden: it has no rights to the blocks';
+  if (more('refused')) return 'refused: its requests are invalid';
+  if (now.held_back > 0.5) return 'held back by its limit or class';
+  return now.seconds > 0 && now.both.requests_per_second === 0 ? 'it makes no requests' : '';
+}
+
 // The figures of a tenant in all readings; undefined where there are none.
 const history = (name) => readings.map((reading) => reading.tenants.find((one) => one.tenant === name && one.seconds > 0));
 
-function curve(name, scale, mostRate) {
-  const { svg } = ofTenant(name);
+function curve({ tenant: name, server }, scale, mostRate) {
+  const { svg, reason } = ofTenant(name);
+  reason.textContent = why(name);
   svg.replaceChildren();
   const [left, right, top, bottom] = [52, 350, 8, 112];
   const x = (index) => left + ((right - left) * (index + MOST_READINGS - readings.length)) / (MOST_READINGS - 1);
@@ -103,6 +116,12 @@ function curve(name, scale, mostRate) {
       drawn('path', { class: kind, d: `M${points.join('L')}${points.length === 1 ? 'h2' : ''}` }, svg);
     }
   }
+  const begins = readings.map((reading) => reading.servers.find((one) => one.server === server)?.since);
+  begins.forEach((since, index) => {
+    // A new incarnation of the tenant's server.
+    if (index === 0 || since === undefined || begins[index - 1] === undefined || since === begins[index - 1]) return;
+    drawn('line', { class: 'restart', x1: x(index), x2: x(index), y1: top, y2: bottom }, svg);
+  });
   const [first, last] = [readings[0], readings.at(-1)];
   drawn('text', { x: right, y: 126, 'text-anchor': 'end' }, svg).textContent = `${rounded(last.at, 1)} s`;
   drawn('text', { x: x(0), y: 126 }, svg).textContent = readings.length > 40 ? `${rounded(first.at, 1)} s` : '';
@@ -126,7 +145,7 @@ function showCurves(last) {
   const low = values.length ? Math.floor(Math.log10(Math.min(...values))) : 3;
   const high = values.length ? Math.ceil(Math.log10(Math.max(...values))) : 6;
   const rates = readings.flatMap((reading) => reading.tenants.map(({ both }) => both.requests_per_second));
-  for (const { tenant } of last.tenants) curve(tenant, [low, Math.max(high, low + 1)], Math.max(1, ...rates));
+  for (const tenant of last.tenants) curve(tenant, [low, Math.max(high, low + 1)], Math.max(1, ...rates));
 }
 
 function showGraph(last) {
@@ -153,7 +172,7 @@ function showGraph(last) {
 }
 
 function showServers(last) {
-  const shown = last.servers.map((one) => element('p', `${one.server}: its controller is ${one.controller_is_up ? 'up' : 'DOWN'}, ${one.open_sessions} sessions are open, ${one.faults} faults so far`, one.controller_is_up ? 'faint' : 'bad'));
+  const shown = last.servers.map((one) => element('p', `${one.server}: runs since ${rounded(one.since, 1)} s, its controller is ${one.controller_is_up ? 'up' : 'DOWN'}, ${one.open_sessions} sessions are open, ${one.faults} faults so far`, one.controller_is_up ? 'faint' : 'bad'));
   const servers = byId('servers');
   // Buttons stay, so that nobody misses one.
   servers.querySelectorAll('p').forEach((line) => line.remove());
@@ -217,6 +236,7 @@ function addActs({ tenant, class: now }) {
   }
   if (offered.includes('rights')) {
     const blocks = field('blocks', 'first+count');
+    blocks.value = 'all';
     for (const name of ['revoke', 'grant']) made.acts.append(name === 'revoke' ? blocks : '', button(name, () => ({ act: name, tenant, blocks: blocks.value })));
   }
   if (offered.includes('pause')) for (const name of ['pause', 'resume']) made.acts.append(button(name, () => ({ act: name, tenant })));

@@ -68,7 +68,8 @@ fn body(system: &System) -> Markup {
         h2 { "Latencies" }
         p.faint {
             "Each tenant's median " span.p50 { "—" } ", 99 % " span.p99 { "—" } " and peak " span.peak { "—" }
-            " of the last two minutes, on one scale; the surface is its rate."
+            " of the last two minutes, on one scale; the surface is its rate. "
+            span.restart { "┆" } " is a restart of its server."
         }
         div #curves {}
         div.columns {

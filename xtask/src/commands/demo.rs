@@ -1,6 +1,6 @@
 //! `cargo xtask demo`: runs a scenario on a machine that need not be prepared, and prints a page of results.
 
-use crate::arguments::{self, Settings};
+use crate::arguments::{self, Length, Settings};
 use crate::destination::{Destination, Format};
 use crate::image::{own, programs};
 use crate::judges::times::NotJudged;
@@ -20,6 +20,7 @@ use anyhow::{Context, Error, Result, ensure};
 use capdl::Scenario;
 use capdl::scenario::Setting;
 use clap::Args;
+use clap::builder::ArgPredicate;
 use control_api::Act;
 use kernel::{Arch, BuildOptions, FixName};
 use std::io;
@@ -30,8 +31,8 @@ use std::process::ExitCode;
 /// Arguments of the demonstration.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// The scenario: a name in scenarios/, or a TOML file
-    #[arg(default_value = "demo")]
+    /// The scenario: a name in scenarios/, or a TOML file; live with --live and without a name
+    #[arg(default_value = "demo", default_value_if("live", ArgPredicate::IsPresent, "live"))]
     pub scenario: String,
     #[command(flatten)]
     settings: Settings,
@@ -67,6 +68,8 @@ pub struct Demo {
     /// Serve a page that shows the system while it runs, and its metrics; adds [telemetry] to the scenario
     #[arg(long, conflicts_with = "sim")]
     pub live: bool,
+    #[command(flatten)]
+    length: Length,
     /// Address of that page: this machine's alone, unless another one is given
     #[arg(long, value_name = "ADDRESS", requires = "live", default_value = arguments::PAGE_ADDRESS, value_parser = arguments::address)]
     pub listen: SocketAddr,
@@ -124,19 +127,15 @@ impl Demo {
         Ok(Scenario::load_with(project.scenario(&self.scenario)?, (!self.sim).then_some(arch), settings)?)
     }
 
-    /// Adds telemetry, and a control component with all acts, to a scenario that is watched and has none. Returns all values that the
-    /// command changes.
+    /// Lets a scenario that is watched go on, and adds what it lacks for that. Returns all values that the command changes.
     fn settings(&self, project: &Project, scenario: &mut Scenario) -> Result<Vec<Setting>> {
-        let mut settings = self.settings.set.clone();
-        let before = settings.len();
-        if self.live && scenario.telemetry.is_none() {
-            settings.push(Setting::new("telemetry", "{}")?);
+        let mut settings = if self.live { self.length.settings(scenario)? } else { Vec::new() };
+        // The user's own values count.
+        settings.extend(self.settings.set.iter().cloned());
+        if self.live {
+            settings.extend(watched(scenario)?);
         }
-        if self.live && scenario.control.is_none() && scenario.tester().is_none() {
-            let acts = Act::ALL.map(|act| format!("\"{}\"", act.name())).join(", ");
-            settings.push(Setting::new("control", &format!("{{ acts = [{acts}] }}"))?);
-        }
-        if settings.len() > before {
+        if settings.len() > self.settings.set.len() {
             *scenario = self.load_with(project, &settings)?;
         }
         Ok(settings)
@@ -156,6 +155,24 @@ impl Demo {
         }
         Ok(Ready { scenario, filter, shows: !self.log.is_empty(), disk, json })
     }
+}
+
+/// Values that add telemetry, and a control component with all acts that it may have, to a scenario that has none.
+///
+/// # Errors
+/// None, for a scenario that was checked.
+pub fn watched(scenario: &Scenario) -> Result<Vec<Setting>> {
+    let mut settings = Vec::new();
+    if scenario.telemetry.is_none() {
+        settings.push(Setting::new("telemetry", "{}")?);
+    }
+    if scenario.control.is_none() && scenario.tester().is_none() {
+        // The others are refused beside several controllers.
+        let acts = if scenario.controllers.len() > 1 { &[Act::Kill, Act::Pause][..] } else { &Act::ALL };
+        let acts = acts.iter().map(|act| format!("\"{}\"", act.name())).collect::<Vec<_>>().join(", ");
+        settings.push(Setting::new("control", &format!("{{ acts = [{acts}] }}"))?);
+    }
+    Ok(settings)
 }
 
 /// Runs it on QEMU; the exit code says whether it passed. A program without the simulator hands a demonstration that needs it on.

@@ -3,16 +3,24 @@
 //! The pipes are named ones that a shell opens as descriptors 3 and 4, where Chromium expects them.
 
 use anyhow::{Context, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use xtask::project::write_whole;
 
 /// Seconds after which it is ended, whatever it does.
 const LONGEST_SECONDS: u32 = 1500;
+/// Width of a page, pixels.
+const WIDTH: u32 = 1400;
+/// Space around a picture, pixels.
+const MARGIN: u32 = 8;
 /// Time between two looks at a page.
 const TRY: Duration = Duration::from_millis(200);
 
@@ -48,7 +56,13 @@ impl Chromium {
         shell.arg("-c").arg("to=$1 from=$2; shift 2; exec timeout -k 5 \"$@\" 3<\"$to\" 4>\"$from\"").arg("sh");
         shell.args([&to, &from]).arg(LONGEST_SECONDS.to_string()).args(["chromium", "--headless", "--disable-gpu"]);
         // Its sandbox refuses root, and a container's user.
-        shell.args(["--no-sandbox", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe"]);
+        shell.args([
+            "--no-sandbox",
+            "--no-first-run",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--remote-debugging-pipe",
+        ]);
         shell.arg(format!("--user-data-dir={}", profile.display())).arg("about:blank");
         let child = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.context("cannot run a shell")?;
@@ -58,6 +72,9 @@ impl Chromium {
         let target = browser.ask("Target.createTarget", json!({ "url": url }))?["targetId"].clone();
         let attached = browser.ask("Target.attachToTarget", json!({ "targetId": target, "flatten": true }))?;
         browser.session = attached["sessionId"].as_str().map(str::to_owned);
+        // Pictures are as wide as a document shows them.
+        let size = json!({ "width": WIDTH, "height": 800, "deviceScaleFactor": 1, "mobile": false });
+        browser.ask("Emulation.setDeviceMetricsOverride", size)?;
         Ok(browser)
     }
 
@@ -75,6 +92,22 @@ impl Chromium {
             }
             thread::sleep(TRY);
         }
+    }
+
+    /// Writes a picture of the parts of the page that these selectors name, and of what is between them.
+    pub(super) fn picture(&mut self, selectors: &str, file: &Path) -> Result<()> {
+        let bounds = format!(
+            "(() => {{ const all = [...document.querySelectorAll('{selectors}')].map((one) => one.getBoundingClientRect()); \
+             const [x, y] = [Math.min(...all.map((one) => one.left)), Math.min(...all.map((one) => one.top))]; \
+             const ends = [Math.max(...all.map((one) => one.right)), Math.max(...all.map((one) => one.bottom))]; \
+             return {{ x: x + scrollX - {MARGIN}, y: y + scrollY - {MARGIN}, width: ends[0] - x + 2 * {MARGIN}, \
+             height: ends[1] - y + 2 * {MARGIN}, scale: 1 }}; }})()"
+        );
+        let clip = self.value(&bounds)?;
+        let parameters = json!({ "format": "webp", "quality": 70, "captureBeyondViewport": true, "clip": clip });
+        let answer = self.ask("Page.captureScreenshot", parameters)?;
+        let bytes = answer["data"].as_str().and_then(|data| STANDARD.decode(data).ok());
+        write_whole(file, &bytes.context("Chromium's picture does not decode")?)
     }
 
     /// The value of an expression in the page; null while it is loaded.
