@@ -8,13 +8,16 @@ pub(crate) mod operator;
 pub(crate) mod tenant;
 
 use acts::{Acts, Order};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use blk_api::trace::Kinds;
+use capdl::scenario::nearest;
 use operator::Operator;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use telemetry::ring::{Head, WISH};
 use tenant::Tenant;
 use xtask::project::Project;
 use xtask::reports::live_log::HAPPENED;
@@ -23,9 +26,12 @@ use xtask::telemetry::events::Events;
 use xtask::telemetry::mailbox::Mailbox;
 use xtask::telemetry::physical::Ram;
 use xtask::telemetry::sample::Sample;
+use zerocopy::FromBytes as _;
 
 /// Time between two tries to read a page.
 const TRY: Duration = Duration::from_millis(20);
+/// The longest wait for a server to switch a trace: at its next tick, also of a machine that is simulated slowly.
+const LONGEST_SWITCH: Duration = Duration::from_secs(10);
 
 /// The folder of all runs' folders.
 fn runs(project: &Project) -> PathBuf {
@@ -215,6 +221,44 @@ impl Live {
             self.refresh()?;
         }
         Ok(())
+    }
+
+    /// Has these kinds of the tenant's requests traced from now on. Returns when its server has seen that, at its next tick.
+    ///
+    /// # Errors
+    /// The scenario has no traces, or none of this tenant that can be switched, or the server is dead.
+    pub(crate) fn switch_trace(&self, tenant: &str, kinds: Kinds) -> Result<()> {
+        let Announcement { places, arch, .. } = &self.announcement;
+        ensure!(
+            places.has_traces(),
+            "the scenario '{}' has no traces: write trace_pages = 16 below its [telemetry]",
+            self.scenario()
+        );
+        let known: Vec<_> = places.wishes().collect();
+        let Some((_, wish)) = known.iter().find(|(name, _)| name == tenant) else {
+            let names = known.iter().map(|(name, _)| name.as_str());
+            match nearest(tenant, names.clone()) {
+                Some(near) => bail!("no trace of '{tenant}' can be switched: do you mean '{near}'?"),
+                None => {
+                    bail!("no trace of '{tenant}' can be switched, but of {}", names.collect::<Vec<_>>().join(", "))
+                }
+            }
+        };
+        Ram::writable(&self.folder, *arch)?.store(*wish, &kinds.wish().to_le_bytes())?;
+        let (since, head) = (Instant::now(), wish - WISH as u64);
+        loop {
+            let mut bytes = [0; size_of::<Head>()];
+            self.ram.load(head, &mut bytes)?;
+            if Head::read_from_bytes(&bytes).is_ok_and(|head| head.switched_on == u64::from(kinds.0)) {
+                return Ok(());
+            }
+            announcement::ensure_going(&self.announcement, &self.folder)?;
+            ensure!(
+                since.elapsed() < LONGEST_SWITCH,
+                "the server has not switched the trace of '{tenant}': its session is not open"
+            );
+            thread::sleep(TRY);
+        }
     }
 
     /// Waits for a line about what happened that has this text: any, or one that is `new`.

@@ -213,6 +213,13 @@ impl<'a> Watched<'a> {
         self.copied.go_on(&self.places, &memory, &self.mirror)?;
         self.show_windows(&memory)?;
         self.places.addresses().try_for_each(|paddr| self.mirror.show(&memory, paddr))?;
+        for (_, wish) in self.places.wishes() {
+            let (mut wanted, mut known) = ([0; 8], [0; 8]);
+            let is_there = self.mirror.copy(wish, &mut wanted).and(Memory(simulation).copy(wish, &mut known));
+            if is_there.is_some() && wanted != known {
+                simulation.write_shared(wish, &wanted);
+            }
+        }
         if let Some((answers, requests)) = self.places.mailbox(ANSWERS).zip(self.places.mailbox(REQUESTS)) {
             self.pass_on(simulation, Mailbox { answers, requests })?;
         }

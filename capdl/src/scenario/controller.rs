@@ -128,7 +128,7 @@ pub struct Model {
     pub bridges_d3hot: bool,
     /// Whether those that are in D3hot lose their registers on the way to D0 (No_Soft_Reset is 0).
     pub soft_reset: bool,
-    /// Whether it has a reset of its NVM subsystem (CAP.NSSRS; NVMe base specification 2.0, section 3.1.3.1).
+    /// Whether the controller has a reset of its NVM subsystem (CAP.NSSRS; NVMe base specification 2.0, section 3.1.3.1).
     pub subsystem_reset: bool,
     /// Whether MSI-X is on and masked as a whole at the start, and every MSI vector masked.
     pub masks_left: bool,

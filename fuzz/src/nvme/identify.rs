@@ -66,11 +66,11 @@ fn run(input: &mut Unstructured<'_>, subject: Subject) -> Result<()> {
         let said = Rc::clone(&said);
         controller.lies.granted = Some(granted.into_bits());
         controller.hold = true;
-        controller.lies.describe = Some(Box::new(move |cns, bytes| {
+        controller.lies.describe = Some(Box::new(move |cns, nsid, bytes| {
             for (_, at, byte) in changes.iter().filter(|(on, ..)| *on == cns) {
                 bytes[usize::from(*at) % bytes.len()] = *byte;
             }
-            said.borrow_mut().hear(cns, bytes);
+            said.borrow_mut().hear(cns, nsid, bytes);
         }));
     });
     system.begin_call(1, OPEN);
@@ -102,9 +102,10 @@ fn changes(input: &mut Unstructured<'_>) -> Result<Vec<(u8, u16, u8)>> {
 }
 
 impl Said {
-    fn hear(&mut self, cns: u8, bytes: &[u8]) {
+    fn hear(&mut self, cns: u8, nsid: u32, bytes: &[u8]) {
         match cns {
-            0 => {
+            // A list of namespaces with more entries has the server ask about others, too.
+            0 if nsid == 1 => {
                 let Ok(about) = Namespace::read_from_bytes(bytes) else { return };
                 let index = about.flbas & 15 | about.flbas >> 1 & 0x30;
                 let format = LbaFormat::from_bits(about.lbaf[usize::from(index)].get());

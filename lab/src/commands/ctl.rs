@@ -7,7 +7,9 @@ use crate::live::acts::Order;
 use crate::live::tenant::Tenant;
 use crate::live::{metrics, tenant};
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use blk_api::operation::Kind;
+use blk_api::trace::Kinds;
+use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +47,7 @@ enum Asked {
     },
     /// Print all statistics in OpenMetrics
     Metrics,
-    /// Save traces of single requests
+    /// Switch and save traces of single requests
     Trace {
         #[command(subcommand)]
         trace: Trace,
@@ -69,6 +71,19 @@ enum Asked {
 
 #[derive(Debug, Subcommand)]
 enum Trace {
+    /// Trace a tenant's requests from now on, of these kinds and no others
+    Start {
+        /// The tenant
+        tenant: String,
+        /// The kinds; all without any
+        #[arg(long = "kind", value_name = "KIND")]
+        kinds: Vec<Traced>,
+    },
+    /// Trace none of a tenant's requests from now on
+    Stop {
+        /// The tenant
+        tenant: String,
+    },
     /// Write the requests of the next seconds, and those that the rings still have, to a file for https://ui.perfetto.dev
     Save {
         /// The file
@@ -80,6 +95,27 @@ enum Trace {
         #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=3600))]
         seconds: u64,
     },
+}
+
+/// A kind of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Traced {
+    /// Reads
+    Reads,
+    /// Writes
+    Writes,
+    /// Requests of other kinds
+    Others,
+}
+
+impl Traced {
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Reads => Kind::Read,
+            Self::Writes => Kind::Write,
+            Self::Others => Kind::Other,
+        }
+    }
 }
 
 /// The JSON of tenants.
@@ -120,6 +156,15 @@ pub(crate) fn run(project: &Project, ctl: &Ctl) -> Result<ExitCode> {
             let (saved, lost) = (requests.complete.len(), events.lost() + events.given_up());
             let incomplete = requests.incomplete;
             out::line(format_args!("saved {saved} requests; {incomplete} incomplete; {lost} events lost"))?;
+        }
+        Asked::Trace { trace: Trace::Start { tenant, kinds } } => {
+            let all = kinds.iter().fold(0, |all, kind| all | Kinds::of(kind.kind()).0);
+            live.switch_trace(tenant, if kinds.is_empty() { Kinds::ALL } else { Kinds(all) })?;
+            out::line(format_args!("{tenant}: traced from now on"))?;
+        }
+        Asked::Trace { trace: Trace::Stop { tenant } } => {
+            live.switch_trace(tenant, Kinds::NONE)?;
+            out::line(format_args!("{tenant}: not traced any more"))?;
         }
         Asked::Wait { text, new, seconds } => {
             let line = live.wait_for_line(text, *new, Duration::from_secs(*seconds))?;

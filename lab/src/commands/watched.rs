@@ -212,10 +212,36 @@ impl User<'_> {
         ensure!(saved.is_some_and(|saved| saved > 100), "no trace is saved: {said}{}", text(&output.stderr));
         ensure!(said.contains("; 0 events lost"), "events of a slow tenant are lost: {said}");
         ensure!(fs::metadata(&file).is_ok_and(|file| file.len() > 10_000), "{} has no trace", file.display());
+        self.switches_traces(name, &file.to_string_lossy())?;
         let output = self.asks(&["ctl", "trace", "save", "/dev/full", "--seconds", "0", "--run", name])?;
         let said = text(&output.stderr);
         ensure!(!output.status.success() && said.lines().count() == 1, "a full disk is not one sentence: {said}");
         ensure!(said.contains("No space left"), "a full disk is another failure: {said}");
+        Ok(())
+    }
+
+    /// Stops and starts the trace of the tenant, who reads.
+    fn switches_traces(&self, name: &str, file: &str) -> Result<()> {
+        let traced = |words: &[&str]| -> Result<u64> {
+            let output = self.asks(&[&["ctl", "trace"], words, &["alice", "--run", name]].concat())?;
+            ensure!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+            let count = || -> Result<u64> {
+                let output = self.asks(&["ctl", "trace", "save", file, "--run", name])?;
+                let said = text(&output.stdout);
+                said.split(' ').nth(1).and_then(|count| count.parse().ok()).context("no trace is saved")
+            };
+            let before = count()?;
+            // Events of others may replace requests that were there before.
+            Ok(count()?.saturating_sub(before))
+        };
+        for words in [&["stop"][..], &["start", "--kind", "writes"]] {
+            let new = traced(words)?;
+            ensure!(new == 0, "{new} requests are traced after {words:?}");
+        }
+        let output = self.asks(&["ctl", "trace", "start", "alcie", "--run", name])?;
+        ensure!(text(&output.stderr).contains("do you mean 'alice'?"), "{}", text(&output.stderr));
+        let output = self.asks(&["ctl", "trace", "start", "alice", "--kind", "reads", "--run", name])?;
+        ensure!(output.status.success(), "{}", text(&output.stderr));
         Ok(())
     }
 

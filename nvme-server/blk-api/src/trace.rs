@@ -31,6 +31,18 @@ impl Kinds {
         Self(1 << kind as u8)
     }
 
+    /// The reader's word ([`telemetry::ring::WISH`]) that asks for these kinds from now on. A word of 0 leaves them as configured.
+    #[must_use]
+    pub const fn wish(self) -> u64 {
+        WISHED | self.0 as u64
+    }
+
+    /// The kinds that a reader's word asks for, if it does.
+    #[must_use]
+    pub const fn of_wish(word: u64) -> Option<Self> {
+        if word & WISHED != 0 { Some(Self(word as u8 & Self::ALL.0)) } else { None }
+    }
+
     /// The operations of these kinds: a bit for each, at the place of its number.
     #[must_use]
     pub const fn operations(self) -> u32 {
@@ -44,6 +56,9 @@ impl Kinds {
         all
     }
 }
+
+/// In a reader's word: it asks for something.
+const WISHED: u64 = 1 << 63;
 
 /// The subject of an event, by its number in the lowest byte of [`Event::key`]. Layouts are of the bits of the key from bit 8 on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,11 +109,13 @@ pub enum What {
     Published = 16,
     /// The client took answers. As above.
     Received = 17,
+    /// The trace begins in the middle of a session, or is of other kinds from here on. As above, of the next request.
+    Begun = 20,
 }
 
 impl What {
     /// All kinds of events, by their numbers.
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Opened,
         Self::Turn,
         Self::Whole,
@@ -118,6 +135,7 @@ impl What {
         Self::Received,
         Self::Completions,
         Self::Commands,
+        Self::Begun,
     ];
 }
 

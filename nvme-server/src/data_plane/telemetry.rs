@@ -20,6 +20,10 @@ impl<P: Platform> DataPlane<P> {
         for (index, slot) in slots.iter_mut().enumerate() {
             let Some(session) = slot.phase.session_mut() else { continue };
             open_sessions = open_sessions.saturating_add(1);
+            if pages.wants_others(index) {
+                session.trace = pages.tracer(platform, index);
+                session.trace_begun();
+            }
             pages.write_session(index, contents(session, true, schedule.class(index), now));
         }
         pages.write_server(&layout::Server {

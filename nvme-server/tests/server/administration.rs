@@ -366,7 +366,7 @@ fn a_format_that_a_reset_interrupts_leaves_its_namespace_to_be_served() {
 #[test]
 fn a_format_of_all_namespaces_ends_all_tenants() {
     let mut system = of_two_namespaces();
-    system.world.state().controller.lies.describe = Some(Box::new(|cns, bytes| {
+    system.world.state().controller.lies.describe = Some(Box::new(|cns, _, bytes| {
         if cns == 1 {
             identify::Controller::mut_from_prefix(bytes).unwrap().0.fna = 1;
         }
@@ -389,7 +389,7 @@ fn a_format_of_all_namespaces_ends_all_tenants() {
 
 /// Has the controller say another EUI-64 of namespace 1.
 fn describe_eui64(system: &System, number: u8) {
-    system.world.state().controller.lies.describe = Some(Box::new(move |cns, bytes| {
+    system.world.state().controller.lies.describe = Some(Box::new(move |cns, _, bytes| {
         let (about, _) = identify::Namespace::mut_from_prefix(bytes).unwrap();
         if cns == 0 && about.nsze.get() == 1024 {
             about.eui64 = [number; 8];

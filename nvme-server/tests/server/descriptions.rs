@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 /// A system whose controller describes namespace 1 as `change` leaves it.
 fn described(change: impl Fn(&mut identify::Namespace) + 'static) -> System {
     System::start_with(Setup::default(), |controller, _| {
-        controller.lies.describe = Some(Box::new(move |cns, bytes| {
+        controller.lies.describe = Some(Box::new(move |cns, _, bytes| {
             if cns == Cns::Namespace as u8 {
                 change(identify::Namespace::mut_from_prefix(bytes).expect("the whole structure").0);
             }
@@ -22,7 +22,7 @@ fn described(change: impl Fn(&mut identify::Namespace) + 'static) -> System {
 /// A system whose controller describes itself as `change` leaves it.
 fn about(change: impl Fn(&mut identify::Controller) + 'static) -> System {
     System::start_with(Setup::default(), |controller, _| {
-        controller.lies.describe = Some(Box::new(move |cns, bytes| {
+        controller.lies.describe = Some(Box::new(move |cns, _, bytes| {
             if cns == Cns::Controller as u8 {
                 change(identify::Controller::mut_from_prefix(bytes).expect("the whole structure").0);
             }

@@ -399,7 +399,7 @@ fn functions_that_do_not_appear_are_reported_and_sessions_do_without() {
 #[test]
 fn a_function_without_a_secondary_controller_is_refused_alone() {
     let mut system = System::start_with(setup(4), |controller, _| {
-        controller.lies.describe = Some(Box::new(|cns, bytes| {
+        controller.lies.describe = Some(Box::new(|cns, _, bytes| {
             // The list has one entry.
             if Cns::from_raw(cns) == Some(Cns::SecondaryControllers) {
                 bytes[0] = 1;

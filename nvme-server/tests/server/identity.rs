@@ -29,7 +29,7 @@ const WAYS: [fn(&mut System); 4] = [
 
 /// Has the controller describe itself otherwise from its next Identify on.
 fn describe_controller(system: &System, mut change: impl FnMut(&mut Controller) + 'static) {
-    system.world.state().controller.lies.describe = Some(Box::new(move |cns, bytes| {
+    system.world.state().controller.lies.describe = Some(Box::new(move |cns, _, bytes| {
         if Cns::from_raw(cns) == Some(Cns::Controller) {
             change(Controller::mut_from_prefix(bytes).unwrap().0);
         }
@@ -38,7 +38,7 @@ fn describe_controller(system: &System, mut change: impl FnMut(&mut Controller) 
 
 /// Has it describe namespace 1 otherwise.
 fn describe_namespace(system: &System, mut change: impl FnMut(&mut Namespace) + 'static) {
-    system.world.state().controller.lies.describe = Some(Box::new(move |cns, bytes| {
+    system.world.state().controller.lies.describe = Some(Box::new(move |cns, _, bytes| {
         if Cns::from_raw(cns) == Some(Cns::Namespace) {
             change(Namespace::mut_from_prefix(bytes).unwrap().0);
         }
@@ -163,7 +163,7 @@ fn a_namespace_that_returns_is_served_again() {
 /// A system whose namespace has an NGUID.
 fn identified(quirks: &[Quirk]) -> System {
     let mut system = System::start_with(Setup { quirks: quirks.to_vec(), ..Setup::default() }, |controller, _| {
-        controller.lies.describe = Some(Box::new(|cns, bytes| {
+        controller.lies.describe = Some(Box::new(|cns, _, bytes| {
             if Cns::from_raw(cns) == Some(Cns::Namespace) {
                 Namespace::mut_from_prefix(bytes).unwrap().0.nguid = [1; 16];
             }
@@ -209,7 +209,7 @@ fn a_disk_whose_nguid_changes_at_resets_is_known_by_the_rest() {
 fn a_session_is_told_the_same_media_whatever_the_nguid_of_such_a_disk() {
     let media = |nguid: u8, quirks: &[Quirk]| {
         let mut system = System::start_with(Setup { quirks: quirks.to_vec(), ..Setup::default() }, |controller, _| {
-            controller.lies.describe = Some(Box::new(move |cns, bytes| {
+            controller.lies.describe = Some(Box::new(move |cns, _, bytes| {
                 if Cns::from_raw(cns) == Some(Cns::Namespace) {
                     Namespace::mut_from_prefix(bytes).unwrap().0.nguid = [nguid; 16];
                 }
@@ -351,7 +351,7 @@ fn with_a_refused_namespace() -> System {
     second.config.nsid = 2;
     let setup = Setup { sessions: vec![session("first", 0), second], ..Setup::default() };
     System::start_with(setup, |controller, _| {
-        controller.lies.describe = Some(Box::new(|cns, bytes| {
+        controller.lies.describe = Some(Box::new(|cns, _, bytes| {
             if Cns::from_raw(cns) == Some(Cns::ActiveNamespaces) {
                 bytes[4] = 2;
             }

@@ -58,7 +58,7 @@ fn limits_are_asked_for_where_they_are_stated_and_may_be_refused() {
         let count = std::rc::Rc::clone(&asked);
         let mut system = System::start_with(setup, |controller, _| {
             controller.refuses_limits = refuses;
-            controller.lies.describe = Some(Box::new(move |cns, _| {
+            controller.lies.describe = Some(Box::new(move |cns, _, _| {
                 count.set(count.get() + u32::from(cns == admin::Cns::CommandSetController as u8));
             }));
         });

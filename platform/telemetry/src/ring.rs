@@ -7,6 +7,8 @@
 use platform::{Memory, OutOfBounds, PAGE_SIZE, SlotWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+/// Offset of the reader's word, 8 bytes. Its meaning belongs to the component's interface, and the writer of events never writes it.
+pub const WISH: usize = 32;
 /// Offset of the first event.
 pub const EVENTS: usize = 64;
 /// Bytes of an event.
@@ -28,7 +30,10 @@ pub struct Head {
     pub switched_on: u64,
 }
 
-const _: () = assert!(size_of::<Head>() <= EVENTS && PAGE_SIZE.is_multiple_of(EVENT_BYTES), "no event crosses a page");
+const _: () = assert!(
+    size_of::<Head>() <= WISH && WISH + 8 <= EVENTS && PAGE_SIZE.is_multiple_of(EVENT_BYTES),
+    "no event crosses a page"
+);
 
 /// Events in a ring of this number of pages.
 #[must_use]

@@ -37,6 +37,8 @@ pub(super) struct Ring {
     /// Events that were kept and given up for newer ones.
     given_up: u64,
     pub(super) ticks_per_second: u64,
+    /// The component writes some events.
+    pub(super) is_on: bool,
 }
 
 /// An event, or a mark that some are missing.
@@ -54,7 +56,15 @@ impl Events {
     pub fn new(places: &Places) -> Self {
         let ring = |place| {
             let events = VecDeque::new();
-            Ring { place, reader: Reader::default(), began: false, events, given_up: 0, ticks_per_second: 0 }
+            Ring {
+                place,
+                reader: Reader::default(),
+                began: false,
+                events,
+                given_up: 0,
+                ticks_per_second: 0,
+                is_on: false,
+            }
         };
         Self { places: places.clone(), reported: 0, rings: places.rings().into_iter().map(ring).collect() }
     }
@@ -100,7 +110,7 @@ impl Events {
 
 impl Ring {
     fn collect(&mut self, copy: impl Fn(&RingPlace, usize, &mut [u8]) -> Option<()>) {
-        let Self { place, reader, began, events, given_up, ticks_per_second } = self;
+        let Self { place, reader, began, events, given_up, ticks_per_second, is_on } = self;
         let copy = |offset: usize, bytes: &mut [u8]| copy(place, offset, bytes);
         if !*began {
             // What was overwritten before the first look is not lost: nobody wanted it.
@@ -117,7 +127,7 @@ impl Ring {
             events.insert(first, Entry::Lost);
         }
         if let Some(head) = read {
-            *ticks_per_second = head.ticks_per_second;
+            (*ticks_per_second, *is_on) = (head.ticks_per_second, head.switched_on != 0);
         }
         let too_many = events.len().saturating_sub(KEPT);
         events.drain(..too_many);
@@ -165,6 +175,10 @@ impl Copied {
                 *written = written.saturating_add(1);
                 mirror.write(page(0), Head { written: *written, ..head }.as_bytes())?;
             }
+            if events.is_empty() {
+                // What is switched on may be something else.
+                mirror.write(page(0), Head { written: *written, ..head }.as_bytes())?;
+            }
         }
         Ok(())
     }
@@ -184,7 +198,15 @@ mod tests {
         let mut writer = Writer::new(&ram, 0, 1, 1_000, 7).unwrap();
         let place = RingPlace { component: "a".into(), tenant: "a".into(), server: None, first: 0, pages: 1 };
         let reader = Reader::default();
-        let mut ring = Ring { place, reader, began: false, events: VecDeque::new(), given_up: 0, ticks_per_second: 0 };
+        let mut ring = Ring {
+            place,
+            reader,
+            began: false,
+            events: VecDeque::new(),
+            given_up: 0,
+            ticks_per_second: 0,
+            is_on: false,
+        };
         let collect = |ring: &mut Ring| ring.collect(|_, offset, bytes| ram.read_bytes(offset, bytes).ok());
         let event = |time| Event::numbered(What::Rung, time, 0);
         (0..300).for_each(|time| writer.write(&event(time)));

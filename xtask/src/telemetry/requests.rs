@@ -127,7 +127,7 @@ impl Requests {
             let Some(server) = &ring.place.server else { continue };
             let of_client = |one: &&Ring| one.place.tenant == ring.place.tenant && one.place.server.is_none();
             let client = events.rings.iter().find(of_client);
-            let has_client = client.is_some_and(|client| client.ticks_per_second > 0);
+            let has_client = client.is_some_and(|client| client.is_on);
             let block_bytes = events.places().block_bytes(&ring.place.tenant);
             let clock = Clock { ticks_per_second: ring.ticks_per_second };
             let names = (ring.place.tenant.as_str(), server.as_str());
@@ -274,6 +274,10 @@ impl Tenant {
                 self.cut();
                 self.published.clear();
                 (self.opening, self.next) = (self.opening.wrapping_add(1), 0);
+            }
+            What::Begun => {
+                self.cut();
+                self.next = event.number();
             }
             What::Turn => {
                 self.turn = Some(Turn { seen: time, queue: second });

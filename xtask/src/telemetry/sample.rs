@@ -11,6 +11,7 @@ use report::TelemetryPages;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use telemetry::page;
+use telemetry::ring::WISH;
 use zerocopy::FromBytes;
 
 /// The addresses of all pages, and the component that each belongs to.
@@ -131,6 +132,16 @@ impl Places {
     pub(super) fn copy(&self, memory: &dyn Physical, ring: &RingPlace, offset: usize, bytes: &mut [u8]) -> Option<()> {
         let page = self.address_of(&ring.component, ring.first.checked_add(offset / PAGE_SIZE)?)?;
         memory.copy(page.checked_add((offset % PAGE_SIZE) as u64)?, bytes)
+    }
+
+    /// The physical addresses of the words by which the traces of tenants with sessions are switched, with the tenants.
+    pub fn wishes(&self) -> impl Iterator<Item = (String, u64)> {
+        let of_session = |ring: RingPlace| {
+            ring.server.as_ref().filter(|server| **server == ring.component)?;
+            let page = self.address_of(&ring.component, ring.first)?;
+            Some((ring.tenant, page.checked_add(WISH as u64)?))
+        };
+        self.rings().into_iter().filter_map(of_session)
     }
 
     /// The physical address of the page at this offset in the mailbox of the control component, where there is one.

@@ -57,6 +57,13 @@ impl<P: Platform> Session<P> {
         self.trace_of_all(What::Opened);
     }
 
+    /// The trace begins in the middle of the session.
+    pub(crate) fn trace_begun(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.mark(What::Begun, self.ring.taken());
+        }
+    }
+
     /// An event of all requests so far: the doorbell, or answers that are about to be published, or commands that are lost.
     #[inline]
     pub(super) fn trace_of_all(&mut self, what: What) {

@@ -34,8 +34,8 @@ pub(crate) enum Managed {
     Offline(u16),
 }
 
-/// Changes Identify data before they are written: CNS and the structure.
-pub(crate) type Describe = Box<dyn FnMut(u8, &mut [u8])>;
+/// Changes Identify data before they are written: CNS, NSID and the structure.
+pub(crate) type Describe = Box<dyn FnMut(u8, u32, &mut [u8])>;
 
 /// Answers of the controller that the model need not know.
 pub(crate) struct Lies {
@@ -478,7 +478,7 @@ impl Lies {
             }
             _ => {}
         }
-        describe.iter_mut().for_each(|describe| describe(cns, bytes));
+        describe.iter_mut().for_each(|describe| describe(cns, nsid, bytes));
     }
 
     /// The answer to an admin command.

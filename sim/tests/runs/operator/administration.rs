@@ -75,7 +75,7 @@ fn data_of_commands_come_into_the_window_also_by_a_later_server() {
         let window = system.page(WINDOW).unwrap();
         system.simulation.copy_memory(window, about.as_mut_bytes()).unwrap();
         println!("{done:?}: {}", about.serial_number());
-        assert_eq!((done.token, done.status, &*about.serial_number()), (token, 0, "disk"));
+        assert_eq!((done.token, done.status, about.serial_number()), (token, 0, "disk"));
         system.simulation.write_shared(window, &[0; PAGE_SIZE]).unwrap();
         if token == 7 {
             let server = system.component("nvme-server");

@@ -162,3 +162,24 @@ fn entries_are_merged_by_their_times() {
 fn numbers_wrap() {
     assert!(is_before(u32::MAX, 0) && is_before(1, 2) && !is_before(2, 2) && !is_before(3, 2));
 }
+
+#[test]
+fn a_trace_that_begins_in_a_session_knows_the_numbers_of_its_requests() {
+    let events = [
+        marked(What::Opened, 1, 0),
+        turn(25, 10, 0),
+        whole(26, 7, 20),
+        // Switched off and on again, with the first request under way.
+        marked(What::Begun, 1000, 200_000),
+        Event::of(What::Completions, 1100, [0, 1, 5]),
+        Event { key: Event::of(What::Commands, 0, [7, 0, 0]).key | 1 << 8, word: 0 },
+        marked(What::Answered, 1110, 199_999),
+        turn(1200, 1190, (200_001 % 65_536) as u16),
+        whole(1210, 8, 1205),
+        completed(What::Completed, 1300, 8, 0),
+        marked(What::Answered, 1310, 200_002),
+    ];
+    let tenant = taken(&events, false);
+    let numbers: Vec<_> = tenant.complete.iter().map(|request| (request.number, request.opening)).collect();
+    assert_eq!((numbers, tenant.incomplete), (vec![(200_001, 1)], 1));
+}
