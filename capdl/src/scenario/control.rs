@@ -23,7 +23,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Whether its operator may change data of tenants, without them.
+    /// Whether an operator may change data of tenants by its rights.
     #[must_use]
     pub fn changes_data(&self) -> bool {
         [Right::Io, Right::Namespaces, Right::Sanitize].iter().any(|right| self.administration.contains(right))
