@@ -15,6 +15,7 @@ const WINDOW: usize = control_api::mailbox::PAGES * PAGE_SIZE;
 
 fn administered(milliseconds: u64) -> Scenario {
     let mut scenario = as_written("administration");
+    scenario.tenants.iter_mut().for_each(|tenant| tenant.ends = None);
     loads_last(&mut scenario, milliseconds);
     scenario.controllers[0].model.subsystem_reset = true;
     scenario.control.as_mut().unwrap().acts.push(Act::Kill);
