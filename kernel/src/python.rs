@@ -1,6 +1,6 @@
 //! Python packages in environments of their own under `target/`: those that seL4's code generators import, and others.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +18,17 @@ pub(crate) const GENERATORS: &str = include_str!("../python-requirements.txt");
 pub fn environment(folder: &Path, requirements: &str, of: &str, log: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let programs = folder.join("bin");
     let installed = folder.join("installed-requirements.txt");
-    if fs::read_to_string(&installed).is_ok_and(|text| text == requirements) {
+    let is_installed = || fs::read_to_string(&installed).is_ok_and(|text| text == requirements);
+    if is_installed() {
+        return Ok(programs);
+    }
+    // Several tests may want it at once the first time: one makes it, and the others wait.
+    let lock = folder.with_extension("lock");
+    let cannot = || format!("cannot lock {}", lock.display());
+    folder.parent().map_or(Ok(()), fs::create_dir_all).with_context(cannot)?;
+    let held = File::create(&lock).with_context(cannot)?;
+    held.lock().with_context(cannot)?;
+    if is_installed() {
         return Ok(programs);
     }
     log(&format!("python: fetching the packages of {of}"));
