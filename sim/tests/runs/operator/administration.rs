@@ -129,13 +129,13 @@ fn two_thousand_drawn_calls_harm_nobody() {
     assert_eq!(loads.len(), 2);
 }
 
-/// Runs the scenario without limits, and resets this part of it twice in half a second. Returns the loads.
+/// Runs the scenario without limits, and resets this part of it twice in one and a half seconds. Returns the loads.
 fn beside_resets(kind: Option<ResetKind>) -> Vec<Load> {
-    let mut scenario = administered(500);
+    let mut scenario = administered(1_500);
     scenario.tenants.iter_mut().for_each(|tenant| tenant.iops = None);
     let mut system = System::start(&scenario);
     for token in [1, 2] {
-        system.pass_ms(150);
+        system.pass_ms(500);
         if let Some(kind) = kind {
             let done = system.completes(RESET, &Reset { token, kind: kind as u64 });
             println!("{kind:?}: {done:?}");
