@@ -144,7 +144,7 @@ impl Live {
     /// Notes an act on a component for the run's timeline, with its outcome.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The note cannot be written.
     pub(crate) fn note(&self, who: &str, words: &str, done: &Result<String>) -> Result<()> {
         note(&self.folder, who, words, done)
     }

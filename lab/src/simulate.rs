@@ -4,24 +4,22 @@
 //! Time is virtual, in the results too. Disks are in memory; a user's disk is read, and never written. A run with a folder leaves
 //! the same files there as a run on QEMU, and the last events if it failed.
 
+mod watched;
+
 use crate::contents;
 use anyhow::{Result, ensure};
-use blk_api::administration::SUBMIT;
 use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Backend, Machine};
 use capdl::{Arch, KernelKind, Scenario, System};
-use control_api::mailbox::{ANSWERS, Letter, REQUESTS};
-use control_api::{Answer, Request};
 use kernel::gaps::Gap;
 use kernel::installed::Release;
-use platform::PAGE_SIZE;
-use sim::{Account, Disk, Mailbox, Progress, Simulation};
+use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::Fault;
 use std::io::{BufReader, Read};
 use std::iter;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use watched::{Memory, Watched};
 use workload::LastProbe;
 use xtask::judges::causes::{self, Injected, Reason};
 use xtask::judges::times::{self, NotJudged};
@@ -36,10 +34,7 @@ use xtask::records::decode::{Decoder, Filter, Level, Line};
 use xtask::records::results::{OtherKernel, Results, hex};
 use xtask::reports::count::count;
 use xtask::run::Collector;
-use xtask::telemetry::acts::Acts;
-use xtask::telemetry::announcement::Announced;
-use xtask::telemetry::events::{Copied, Events};
-use xtask::telemetry::physical::{Mirror, Physical};
+use xtask::telemetry::events::Events;
 use xtask::telemetry::sample::Places;
 
 /// Time between two polls of the serial line, in virtual time.
@@ -156,131 +151,6 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
         write_whole(&folder.join("events"), events_around(input, &system, failed_ns)?.as_bytes())?;
     }
     Ok(Simulated { results, account })
-}
-
-/// The memory of the simulated machine.
-struct Memory<'a>(&'a Simulation);
-
-impl Physical for Memory<'_> {
-    fn copy(&self, paddr: u64, bytes: &mut [u8]) -> Option<()> {
-        self.0.copy_memory(paddr, bytes)
-    }
-}
-
-/// A run that others watch: paced, and with its telemetry in a file as QEMU has the machine's memory.
-struct Watched<'a> {
-    announced: Announced<'a>,
-    mirror: Mirror,
-    places: Places,
-    copied: Copied,
-    arch: Arch,
-    speed: f64,
-    since: Instant,
-    /// The number of the last request to the control component.
-    passed_on: [u8; 4],
-    /// The last answer of the control component that was looked at.
-    answered: [u8; 4],
-    acts: Acts,
-}
-
-impl<'a> Watched<'a> {
-    fn new(scenario: &'a Scenario, system: &'a System, folder: &'a Path, speed: f64) -> Result<Self> {
-        let arch = scenario.machine.arch;
-        let announced = Announced::new(scenario, &system.specification, folder);
-        let mirror = Mirror::new(folder, arch)?;
-        let (places, copied) = (Places::default(), Copied::default());
-        Ok(Self {
-            announced,
-            mirror,
-            places,
-            copied,
-            arch,
-            speed,
-            since: Instant::now(),
-            passed_on: [0; 4],
-            answered: [0; 4],
-            acts: Acts::of(folder),
-        })
-    }
-
-    /// Shows the telemetry, passes on a request to the control component, and waits until virtual time may go on.
-    fn go_on(&mut self, simulation: &mut Simulation, results: &Results) -> Result<()> {
-        if let Some(places) = self.announced.look(&results.telemetry_pages, self.arch)? {
-            self.copied = Copied::new(&places);
-            self.places = places;
-        }
-        let memory = Memory(simulation);
-        self.copied.go_on(&self.places, &memory, &self.mirror)?;
-        self.show_windows(&memory)?;
-        self.places.addresses().try_for_each(|paddr| self.mirror.show(&memory, paddr))?;
-        for (_, wish) in self.places.wishes() {
-            let (mut wanted, mut known) = ([0; 8], [0; 8]);
-            let is_there = self.mirror.copy(wish, &mut wanted).and(Memory(simulation).copy(wish, &mut known));
-            if is_there.is_some() && wanted != known {
-                simulation.write_shared(wish, &wanted);
-            }
-        }
-        if let Some((answers, requests)) = self.places.mailbox(ANSWERS).zip(self.places.mailbox(REQUESTS)) {
-            self.pass_on(simulation, Mailbox { answers, requests })?;
-        }
-        let real = Duration::from_secs_f64(simulation.now_ns() as f64 / 1e9 / self.speed);
-        thread::sleep(real.saturating_sub(self.since.elapsed()));
-        Ok(())
-    }
-
-    /// Copies the windows of the administration, before a new answer about it is shown. An operator writes into them only between
-    /// such an answer and the next command.
-    fn show_windows(&mut self, memory: &Memory<'_>) -> Result<()> {
-        let mut page = [0; PAGE_SIZE];
-        if self.places.mailbox(ANSWERS).and_then(|paddr| memory.copy(paddr, &mut page)).is_none() {
-            return Ok(());
-        }
-        let number = page.first_chunk().copied().unwrap_or_default();
-        if number == std::mem::replace(&mut self.answered, number) {
-            return Ok(());
-        }
-        if let Some(Answer::Administration { .. }) = Letter::on(&page).and_then(|letter| letter.open()) {
-            for paddr in (0..).map_while(|controller| self.places.window(controller)).flatten() {
-                if memory.copy(paddr, &mut page).is_some() {
-                    self.mirror.write(paddr, &page)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Passes on a new request. A restarted component finds none, and so does the sender of the last one.
-    fn pass_on(&mut self, simulation: &mut Simulation, mailbox: Mailbox) -> Result<()> {
-        let requests = mailbox.requests;
-        let number = |memory: &dyn Physical| {
-            let mut number = [0; 4];
-            memory.copy(requests, &mut number).map(|()| number)
-        };
-        let mut page = [0; PAGE_SIZE];
-        // The number of a request is written last and read first.
-        let is_new = number(&self.mirror).is_some_and(|number| number != self.passed_on);
-        if is_new && self.mirror.copy(requests, &mut page).is_some() {
-            if let Some(Request::Administer { controller, label: SUBMIT, .. }) =
-                Letter::on(&page).and_then(|letter| letter.open())
-            {
-                for paddr in self.places.window(controller.into()).into_iter().flatten() {
-                    let mut data = [0; PAGE_SIZE];
-                    if self.mirror.copy(paddr, &mut data).is_some() {
-                        simulation.write_shared(paddr, &data);
-                    }
-                }
-            }
-            simulation.write_requests(mailbox, &page);
-            self.passed_on = page.first_chunk().copied().unwrap_or_default();
-            return Ok(());
-        }
-        let there = number(&Memory(simulation)).unwrap_or_default();
-        if there != self.passed_on || number(&self.mirror).is_none() {
-            self.passed_on = there;
-            self.mirror.show(&Memory(simulation), requests)?;
-        }
-        Ok(())
-    }
 }
 
 /// The kernel as results show it, if it is not the project's own.

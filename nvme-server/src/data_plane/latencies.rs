@@ -9,7 +9,7 @@ use scheduler::Kind;
 
 /// The latencies of a session's requests.
 pub(crate) struct Latencies {
-    /// What the session's page shows of them.
+    /// The sums and histograms, as the session's page shows them.
     shown: Session,
     /// By place, the time at which a request was taken that is cut into commands.
     taken: Vec<u64>,

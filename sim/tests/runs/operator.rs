@@ -133,6 +133,15 @@ fn load<'a>(loads: &'a [Load], tenant: &str) -> &'a Load {
     loads.iter().find(|load| load.tenant == tenant).unwrap_or_else(|| panic!("{tenant} measured nothing"))
 }
 
+/// Checks that no tenant's p99 beside `what` is more than `most` times that alone.
+fn assert_tails(tenants: &[&str], alone: &[Load], beside: &[Load], most: f64, what: &str) {
+    for tenant in tenants {
+        let (before, after) = (load(alone, tenant).p99_ns, load(beside, tenant).p99_ns);
+        println!("{tenant} beside {what}: p99 {after} ns, alone {before} ns");
+        assert!(after as f64 <= before as f64 * most, "{tenant} beside {what}: {after} and {before} ns");
+    }
+}
+
 fn refused(answer: Answer) -> Refusal {
     let Answer::Refused(refusal) = answer else { panic!("{answer:?}") };
     refusal
@@ -334,10 +343,6 @@ fn a_build_machine_that_writes_garbage_without_end_delays_nobody_by_five_percent
     let quiet = beside(None);
     for garbage in [Garbage::Random, Garbage::Letters] {
         let loud = beside(Some(garbage));
-        for tenant in ["alice", "bob", "carol"] {
-            let (before, after) = (load(&quiet, tenant).p99_ns, load(&loud, tenant).p99_ns);
-            println!("{tenant} beside {garbage:?}: p99 {after} ns, alone {before} ns");
-            assert!(after as f64 <= before as f64 * 1.05, "{tenant} beside {garbage:?}: {after} and {before} ns");
-        }
+        assert_tails(&["alice", "bob", "carol"], &quiet, &loud, 1.05, &format!("{garbage:?}"));
     }
 }

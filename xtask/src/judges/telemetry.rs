@@ -54,7 +54,7 @@ fn died(results: &Results, component: &str) -> bool {
 struct Moved {
     read: u64,
     written: u64,
-    /// It has moved no others.
+    /// The client has moved no others.
     is_all: bool,
 }
 

@@ -176,7 +176,7 @@ impl Copied {
                 mirror.write(page(0), Head { written: *written, ..head }.as_bytes())?;
             }
             if events.is_empty() {
-                // What is switched on may be something else.
+                // The component may have switched kinds on or off.
                 mirror.write(page(0), Head { written: *written, ..head }.as_bytes())?;
             }
         }

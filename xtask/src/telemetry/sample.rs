@@ -219,55 +219,25 @@ mod tests {
         }
     }
 
+    /// Alice with a session, and another tenant; `telemetry` and `controller` have more lines of these tables.
+    fn with_alice(telemetry: &str, controller: &str, other: &str) -> Scenario {
+        let namespace = "[[controller.namespace]]\nsize = \"8M\"";
+        let tenant = "queue_pairs = 1\nprogram.name = \"bench\"";
+        let text = format!(
+            "name = \"two\"\ndescription = \"Two tenants.\"\n[telemetry]\n{telemetry}\n[[controller]]\nname = \"disk\"\n{controller}\n\
+             {namespace}\n{namespace}\n[[tenant]]\nname = \"alice\"\nextents = [{{ first = 0, blocks = 1024 }}]\n{tenant}\n\
+             [[tenant]]\n{other}\n{tenant}\n"
+        );
+        Scenario::parse(&text, "two.toml").unwrap()
+    }
+
     fn scenario() -> Scenario {
-        let text = r#"
-            name = "two"
-            description = "Two tenants."
-            [telemetry]
-            [[controller]]
-            name = "disk"
-            [[controller.namespace]]
-            size = "8M"
-            [[tenant]]
-            name = "alice"
-            extents = [{ first = 0, blocks = 1024 }]
-            queue_pairs = 1
-            program.name = "bench"
-            [[tenant]]
-            name = "bob"
-            extents = [{ first = 1024, blocks = 1024 }]
-            queue_pairs = 1
-            program.name = "bench"
-        "#;
-        Scenario::parse(text, "two.toml").unwrap()
+        with_alice("", "", "name = \"bob\"\nextents = [{ first = 1024, blocks = 1024 }]")
     }
 
     fn with_function() -> Scenario {
-        let text = r#"
-            name = "function"
-            description = "A tenant with a session, and one with a function."
-            [telemetry]
-            trace_pages = 2
-            [[controller]]
-            name = "disk"
-            virtual_functions = 1
-            [[controller.namespace]]
-            size = "8M"
-            [[controller.namespace]]
-            size = "8M"
-            [[tenant]]
-            name = "alice"
-            extents = [{ first = 0, blocks = 1024 }]
-            queue_pairs = 1
-            program.name = "bench"
-            [[tenant]]
-            name = "frida"
-            path = "function"
-            namespace = 2
-            queue_pairs = 1
-            program.name = "bench"
-        "#;
-        Scenario::parse(text, "function.toml").unwrap()
+        let frida = "name = \"frida\"\npath = \"function\"\nnamespace = 2";
+        with_alice("trace_pages = 2", "virtual_functions = 1", frida)
     }
 
     #[test]

@@ -152,10 +152,6 @@ fn resets_from_outside_move_no_tail_by_ten_percent() {
     let quiet = beside_resets(None);
     for kind in [ResetKind::Controller, ResetKind::Subsystem] {
         let reset = beside_resets(Some(kind));
-        for tenant in ["alice", "bob"] {
-            let (before, after) = (load(&quiet, tenant).p99_ns, load(&reset, tenant).p99_ns);
-            println!("{tenant} beside {kind:?}: p99 {after} ns, alone {before} ns");
-            assert!(after as f64 <= before as f64 * 1.1, "{tenant} beside {kind:?}: {after} and {before} ns");
-        }
+        assert_tails(&["alice", "bob"], &quiet, &reset, 1.1, &format!("{kind:?}"));
     }
 }
