@@ -50,7 +50,7 @@ pub(crate) struct Nvme {
         value_name = "SCENARIO",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["scenario", "set", "serve", "at"]
+        conflicts_with_all = ["scenario", "set", "controller", "serve", "at"]
     )]
     run: Option<String>,
     /// Use the controller that is served at this folder
@@ -88,7 +88,7 @@ pub(crate) fn run(project: &Project, nvme: &Nvme) -> Result<ExitCode> {
             let controller: Box<dyn FarEnd> = match run {
                 Some(run) => {
                     let run = Some(run.as_str()).filter(|run| !run.is_empty());
-                    Box::new(administration::controller(project, run, nvme.controller.as_deref())?)
+                    Box::new(administration::controller(project, run)?)
                 }
                 None => Box::new(chosen()?),
             };

@@ -4,8 +4,7 @@
 use super::operator::reason;
 use crate::nvme_cli::Refused;
 use crate::nvme_cli::administered::{Administered, Asker};
-use anyhow::{Context, Result, bail, ensure};
-use capdl::scenario::nearest;
+use anyhow::{Context, Result, ensure};
 use control_api::{Answer, CALL_WORDS, Refusal, Request};
 use platform::Message;
 use std::path::PathBuf;
@@ -17,6 +16,8 @@ use xtask::telemetry::mailbox::Mailbox;
 use xtask::telemetry::physical::Ram;
 use xtask::telemetry::window::Window;
 
+/// The number of the controller: the only one of a scenario with administration.
+const CONTROLLER: u16 = 0;
 /// Time between two looks for the end of a command.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -24,51 +25,38 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) struct Running {
     folder: PathBuf,
     announcement: Announcement,
-    controller: u16,
     window: Window,
 }
 
-/// A controller of the run that goes on, of the scenario with this name if one is given: that with the name, or the first.
+/// The controller of the run that goes on, of the scenario with this name if one is given.
 ///
 /// # Errors
-/// There is no such run or controller, or the scenario gives no right to administer any.
-pub(crate) fn controller(project: &Project, run: Option<&str>, named: Option<&str>) -> Result<Administered<Running>> {
+/// There is no such run, or the scenario gives no right to administer any.
+pub(crate) fn controller(project: &Project, run: Option<&str>) -> Result<Administered<Running>> {
     let (folder, announcement) = announcement::find(&super::runs(project), run)?;
     let scenario = &announcement.scenario;
     let control = announcement.control.as_ref().filter(|control| !control.administration.is_empty());
-    let control = control.with_context(|| {
+    control.with_context(|| {
         format!(
             "the scenario '{scenario}' gives nobody a right to administer its controllers: add [control] with `administration = \
              [\"inspect\"]` to it, and run it again"
         )
     })?;
-    let known = || control.controllers.iter().map(String::as_str);
-    let index = match named {
-        None => 0,
-        Some(named) => match known().position(|known| known == named) {
-            Some(index) => index,
-            None => match nearest(named, known()) {
-                Some(near) => bail!("the system has no controller '{named}': do you mean '{near}'?"),
-                None => {
-                    bail!("the system has no controller '{named}': it has {}", known().collect::<Vec<_>>().join(", "))
-                }
-            },
-        },
-    };
-    let window = Window::open(&folder, Ram::writable(&folder, announcement.arch)?, &announcement.places, index)?;
-    Ok(Administered::new(Running { folder, controller: index as u16, window, announcement }))
+    let window =
+        Window::open(&folder, Ram::writable(&folder, announcement.arch)?, &announcement.places, CONTROLLER.into())?;
+    Ok(Administered::new(Running { folder, window, announcement }))
 }
 
 impl Running {
     fn ask(&self, message: &Message) -> Result<Answer> {
-        let Self { folder, announcement, controller, .. } = self;
+        let Self { folder, announcement, .. } = self;
         announcement::ensure_going(announcement, folder)?;
         let mut words = [0; CALL_WORDS];
         ensure!(message.words().len() <= words.len(), "the call is too long");
         for (word, sent) in words.iter_mut().zip(message.words()) {
             *word = *sent;
         }
-        let request = Request::Administer { controller: *controller, label: message.label, words };
+        let request = Request::Administer { controller: CONTROLLER, label: message.label, words };
         Mailbox::open(folder, Ram::writable(folder, announcement.arch)?, &announcement.places)?.ask(&request)
     }
 }

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 
 const FILE: &str = "live.json";
 /// Number of this form of the file.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// The contents of the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -48,19 +48,16 @@ pub struct Control {
     pub extents: BTreeMap<String, Vec<Extent>>,
     /// The rights to administer controllers.
     pub administration: Vec<Right>,
-    /// The controllers, in the order of their numbers.
-    pub controllers: Vec<String>,
 }
 
 impl Control {
     /// The control component of a system.
     fn of(scenario: &Scenario, specification: &Specification) -> Option<Self> {
         let scenario::Control { acts, administration } = scenario.control.clone()?;
-        let controllers = scenario.controllers.iter().map(|one| one.name.clone()).collect();
         let named = |one: &Component| (one.id, one.name.clone());
         let components = specification.components.iter().map(named).collect();
         let extents = scenario.tenants.iter().map(|tenant| (tenant.name.clone(), tenant.extents.clone())).collect();
-        Some(Self { acts, components, extents, administration, controllers })
+        Some(Self { acts, components, extents, administration })
     }
 }
 

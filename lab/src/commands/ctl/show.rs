@@ -21,9 +21,6 @@ const WHOLE_CONTROLLER: u32 = u32::MAX;
 pub(super) struct Show {
     /// The structure
     structure: Named,
-    /// The controller; the first without it
-    #[arg(long, value_name = "NAME")]
-    controller: Option<String>,
     /// The namespace that is identified
     #[arg(long, default_value_t = 1, value_name = "NSID")]
     namespace: u32,
@@ -45,7 +42,7 @@ enum Named {
 
 /// Asks the controller of the run, and prints the structure.
 pub(super) fn run(project: &Project, run: Option<&str>, show: &Show) -> Result<()> {
-    let mut far = administration::controller(project, run, show.controller.as_deref())?;
+    let mut far = administration::controller(project, run)?;
     let (structure, bytes) = read(&mut far, show)?;
     let fields = structure.in_order(&bytes);
     let shown = if show.json { json(fields)? } else { text(&fields) };

@@ -106,7 +106,7 @@ impl World {
         let name = self.scenario();
         let since = Instant::now();
         let far = loop {
-            match administration::controller(project, Some(name), None) {
+            match administration::controller(project, Some(name)) {
                 Ok(far) => break far,
                 Err(error) => {
                     let ended = run.try_wait().context("cannot wait for the run")?.is_some();
